@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace add_op {
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 2 && spec.weights.empty() && spec.in[0] == spec.in[1],
@@ -23,14 +23,14 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = add_forward_cpu, .vjp = add_backward_cpu, .jvp = add_tangent_cpu};
 
-}  // namespace
+}  // namespace add_op
 
 constinit const OpRecord kAdd = {
     .name = "add",
-    .infer = infer,
+    .infer = add_op::infer,
     .passes_gradient = true,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kAddCuda}),
+    .cases = add_op::cases,
+    .cells = cells_of({.cost = add_op::cost, .kernels = &add_op::kCpu}, {.cost = add_op::cost, .kernels = &kAddCuda}),
 };
 
 }  // namespace windlass

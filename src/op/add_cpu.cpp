@@ -4,20 +4,20 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const PointwiseLoops> kLoops{&baseline::kAddLoops, &avx2::kAddLoops, &avx512::kAddLoops};
+constexpr IsaKernel<const PointwiseLoops> kAddLoops{&baseline::kAddLoops, &avx2::kAddLoops, &avx512::kAddLoops};
 
 }  // namespace
 
 void add_forward_cpu(const OpCall& call, Stream& stream) {
-    pointwise_forward(kLoops.pick()->forward, call, stream);
+    pointwise_forward(kAddLoops.pick()->forward, call, stream);
 }
 
 void add_backward_cpu(const OpCall& call, Stream& stream) {
-    pointwise_backward(kLoops.pick()->backward, {}, call, stream);
+    pointwise_backward(kAddLoops.pick()->backward, {}, call, stream);
 }
 
 void add_tangent_cpu(const OpCall& call, Stream& stream) {
-    pointwise_tangent(kLoops.pick()->tangent, {}, call, stream);
+    pointwise_tangent(kAddLoops.pick()->tangent, {}, call, stream);
 }
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace attention_op {
 
 void infer(OpSpec& spec) {
     const auto& attrs = spec.get<AttentionAttrs>();
@@ -180,20 +180,24 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = attention_forward_cpu, .vjp = attention_backward_cpu, .jvp = attention_tangent_cpu};
 
-}  // namespace
+}  // namespace attention_op
 
 constinit const OpRecord kAttention{
     .name = "attention",
-    .infer = infer,
+    .infer = attention_op::infer,
     .work = OpWork::attention,
-    .sample = sample,
-    .describe = describe,
+    .sample = attention_op::sample,
+    .describe = attention_op::describe,
     .same_attributes = equal_attributes<AttentionAttrs>,
     .reads = {.in = true, .out = true},
-    .cache_columns = cache_columns,
-    .cases = cases,
-    .cells = cells_of({.cost = cost<kCpuWork>, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost<kCudaWork>, .scratch_bytes = scratch_bytes_cuda, .kernels = &kAttentionCuda}),
+    .cache_columns = attention_op::cache_columns,
+    .cases = attention_op::cases,
+    .cells = cells_of({.cost = attention_op::cost<attention_op::kCpuWork>,
+                       .scratch_bytes = attention_op::scratch_bytes,
+                       .kernels = &attention_op::kCpu},
+                      {.cost = attention_op::cost<attention_op::kCudaWork>,
+                       .scratch_bytes = attention_op::scratch_bytes_cuda,
+                       .kernels = &kAttentionCuda}),
 };
 
 }  // namespace windlass

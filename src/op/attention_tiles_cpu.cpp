@@ -5,9 +5,9 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const AttentionLoops> kLoops{&baseline::kAttentionLoops, &avx2::kAttentionLoops,
-                                                 &avx512::kAttentionLoops};
-constexpr int64_t kTile = kQueryTile * kKeyTile;
+constexpr IsaKernel<const AttentionLoops> kAttentionLoops{&baseline::kAttentionLoops, &avx2::kAttentionLoops,
+                                                          &avx512::kAttentionLoops};
+constexpr int64_t kScoresOfTile = kQueryTile * kKeyTile;
 
 template <typename Number>
 Rows<Number> rows_of(const Tensor& value) {
@@ -47,7 +47,7 @@ void mix(const Tensor& weights, const Tensor& v, const Tensor& sums, bool first)
 }  // namespace
 
 const AttentionLoops& attention_loops() {
-    return *kLoops.pick();
+    return *kAttentionLoops.pick();
 }
 
 AttentionTiles::AttentionTiles(const OpCall& call)
@@ -86,33 +86,36 @@ Tensor AttentionTiles::keys(const Tensor& value, int64_t row, int64_t key_head, 
 }
 
 ForwardSpace::ForwardSpace(Scratch& scratch, int64_t head_size)
-    : scores(scratch.floats(kTile)), weights(scratch.floats(kTile)), sums(scratch.floats(kQueryTile * head_size)) {}
+    : scores(scratch.floats(kScoresOfTile)),
+      weights(scratch.floats(kScoresOfTile)),
+      sums(scratch.floats(kQueryTile * head_size)) {}
 
 int64_t ForwardSpace::bytes(int64_t head_size) {
-    return 2 * float_bytes(kTile) + float_bytes(kQueryTile * head_size);
+    return 2 * float_bytes(kScoresOfTile) + float_bytes(kQueryTile * head_size);
 }
 
 BackwardSpace::BackwardSpace(Scratch& scratch, int64_t head_size, int64_t sequence_length)
-    : scores(scratch.floats(kTile)),
-      dp(scratch.floats(kTile)),
-      p(scratch.floats(kTile)),
-      ds(scratch.floats(kTile)),
+    : scores(scratch.floats(kScoresOfTile)),
+      dp(scratch.floats(kScoresOfTile)),
+      p(scratch.floats(kScoresOfTile)),
+      ds(scratch.floats(kScoresOfTile)),
       dq(scratch.floats(kQueryTile * head_size)),
       dk(scratch.floats(sequence_length * head_size)),
       dv(scratch.floats(sequence_length * head_size)) {}
 
 int64_t BackwardSpace::bytes(int64_t head_size, int64_t sequence_length) {
-    return 4 * float_bytes(kTile) + float_bytes(kQueryTile * head_size) + 2 * float_bytes(sequence_length * head_size);
+    return 4 * float_bytes(kScoresOfTile) + float_bytes(kQueryTile * head_size) +
+           2 * float_bytes(sequence_length * head_size);
 }
 
 TangentSpace::TangentSpace(Scratch& scratch, int64_t head_size)
     : forward(scratch, head_size),
-      changes(scratch.floats(kTile)),
-      weight_changes(scratch.floats(kTile)),
+      changes(scratch.floats(kScoresOfTile)),
+      weight_changes(scratch.floats(kScoresOfTile)),
       sums(scratch.floats(kQueryTile * head_size)) {}
 
 int64_t TangentSpace::bytes(int64_t head_size) {
-    return ForwardSpace::bytes(head_size) + 2 * float_bytes(kTile) + float_bytes(kQueryTile * head_size);
+    return ForwardSpace::bytes(head_size) + 2 * float_bytes(kScoresOfTile) + float_bytes(kQueryTile * head_size);
 }
 
 Scratch worker_scratch(const OpCall& call, int worker) {

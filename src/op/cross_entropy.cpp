@@ -9,7 +9,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace cross_entropy_op {
 
 constexpr int64_t kTileLogits = int64_t{1} << 25;  // 128 MiB in f32
 constexpr int64_t kTileStep = 64;
@@ -109,10 +109,11 @@ std::vector<OpCase> cases() {
 constexpr OpKernels kCpu{
     .forward = cross_entropy_forward_cpu, .vjp = cross_entropy_backward_cpu, .jvp = cross_entropy_tangent_cpu};
 
-}  // namespace
+}  // namespace cross_entropy_op
 
 int64_t cross_entropy_tile(int64_t vocab) {
-    return std::clamp(round_down(kTileLogits / vocab, kTileStep), kTileStep, kTileMax);
+    return std::clamp(round_down(cross_entropy_op::kTileLogits / vocab, cross_entropy_op::kTileStep),
+                      cross_entropy_op::kTileStep, cross_entropy_op::kTileMax);
 }
 
 int64_t cross_entropy_stride(int64_t vocab) {
@@ -122,7 +123,8 @@ int64_t cross_entropy_stride(int64_t vocab) {
 
 int64_t cross_entropy_tile_cuda(int64_t vocab) {
     constexpr int64_t kLogits = int64_t{1} << 28;  // 1 GiB in f32
-    return std::clamp<int64_t>(round_down(kLogits / vocab, kTileStep), kTileStep, 8192);
+    return std::clamp<int64_t>(round_down(kLogits / vocab, cross_entropy_op::kTileStep), cross_entropy_op::kTileStep,
+                               8192);
 }
 
 // Rows of whole 256 bytes, as f32 and as bf16.
@@ -146,17 +148,20 @@ int64_t head_workspace_bytes(const OpSpec& spec, const OpSize& size) {
 
 constinit const OpRecord kCrossEntropy{
     .name = "cross_entropy",
-    .infer = infer,
+    .infer = cross_entropy_op::infer,
     .work = OpWork::product,
     .sample = [](const OpSpec& spec, const OpSize& size) { return sample_product(spec, size, 1); },
-    .describe = describe,
+    .describe = cross_entropy_op::describe,
     .same_attributes = equal_attributes<CrossEntropyAttrs>,
     .reads = {.in = true, .out = false},
     .backward_computes_out = true,
-    .cases = cases,
-    .cells = cells_of(
-        {.cost = cost<cross_entropy_tile>, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-        {.cost = cost<cross_entropy_tile_cuda>, .scratch_bytes = scratch_bytes_cuda, .kernels = &kCrossEntropyCuda}),
+    .cases = cross_entropy_op::cases,
+    .cells = cells_of({.cost = cross_entropy_op::cost<cross_entropy_tile>,
+                       .scratch_bytes = cross_entropy_op::scratch_bytes,
+                       .kernels = &cross_entropy_op::kCpu},
+                      {.cost = cross_entropy_op::cost<cross_entropy_tile_cuda>,
+                       .scratch_bytes = cross_entropy_op::scratch_bytes_cuda,
+                       .kernels = &kCrossEntropyCuda}),
 };
 
 }  // namespace windlass

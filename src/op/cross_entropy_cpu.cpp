@@ -12,8 +12,8 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const CrossEntropyLoops> kLoops{&baseline::kCrossEntropyLoops, &avx2::kCrossEntropyLoops,
-                                                    &avx512::kCrossEntropyLoops};
+constexpr IsaKernel<const CrossEntropyLoops> kCrossEntropyLoops{&baseline::kCrossEntropyLoops,
+                                                                &avx2::kCrossEntropyLoops, &avx512::kCrossEntropyLoops};
 constexpr int64_t kRowsPerPiece = 4;  // of logits, of a whole vocabulary each
 constexpr int64_t kBlock = 1024;
 
@@ -77,7 +77,8 @@ class Head {
         if (!changes_logits(shape_)) return;
         for_row_chunks(tile.count, kRowsPerPiece, team_, [&](int64_t begin, int64_t end, int) {
             for (int64_t row = begin; row < end; ++row)
-                kLoops.pick()->apply_shape(shape_, tile.logits.as<float>() + row * tile.logits.row_stride, vocab_);
+                kCrossEntropyLoops.pick()->apply_shape(shape_, tile.logits.as<float>() + row * tile.logits.row_stride,
+                                                       vocab_);
         });
     }
     // Room for one number for each row of a tile.
@@ -134,7 +135,7 @@ float likeliest_of(const float* logits, int64_t count) {
     int64_t wrong = 0;
     for (int64_t id = 0; id < count; ++id) wrong += std::isnan(logits[id]) ? 1 : 0;
     if (wrong > 0) return std::numeric_limits<float>::quiet_NaN();
-    const float greatest = kLoops.pick()->greatest(logits, count);
+    const float greatest = kCrossEntropyLoops.pick()->greatest(logits, count);
     return static_cast<float>(std::find(logits, logits + count, greatest) - logits);
 }
 
@@ -149,7 +150,7 @@ void write_likeliest(const Tile& tile, const Tensor& out, int64_t id_count, Head
 }
 
 void write_losses(const Tile& tile, const Tensor& out, Head& head) {
-    const CrossEntropyLoops& loops = *kLoops.pick();
+    const CrossEntropyLoops& loops = *kCrossEntropyLoops.pick();
     for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
             const float* const logits = row_of(tile.logits, row);
@@ -176,7 +177,7 @@ struct GradientRow {
 // scale * (p - one at the target) over a row of logits, times the slope of their shape. Block by block through a
 // buffer: a block of the narrow row ends before the blocks of logits that are still to be read.
 void gradient_row(float* logits, int64_t n, const GradientRow& row, DType compute) {
-    const CrossEntropyLoops& loops = *kLoops.pick();
+    const CrossEntropyLoops& loops = *kCrossEntropyLoops.pick();
     const bool reshaped = changes_logits(row.shape);
     std::array<float, kBlock> block;
     for (int64_t begin = 0; begin < n; begin += kBlock) {
@@ -210,7 +211,7 @@ Tensor differentiate(const Tile& tile, const OpCall& call, Head& head) {
             if (target == kIgnored) {
                 std::memset(logits, 0, static_cast<size_t>(head.vocab()) * sizeof(float));
             } else {
-                const double log_sum = kLoops.pick()->log_sum_exp(logits, head.vocab());
+                const double log_sum = kCrossEntropyLoops.pick()->log_sum_exp(logits, head.vocab());
                 loss = loss_of(logits, target, log_sum);
                 gradient_row(logits, head.vocab(), {target, static_cast<float>(log_sum), scale_of(row), head.shape()},
                              gradient.dtype);
@@ -241,7 +242,8 @@ struct TangentTile {
         head.compute_logits(tile);
         for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
             for (int64_t row = begin; row < end; ++row)
-                log_sums[row] = static_cast<float>(kLoops.pick()->log_sum_exp(row_of(tile.logits, row), head.vocab()));
+                log_sums[row] =
+                    static_cast<float>(kCrossEntropyLoops.pick()->log_sum_exp(row_of(tile.logits, row), head.vocab()));
         });
         if (factors) factors->products.compute(tile.x, head.team());
     }
@@ -250,7 +252,7 @@ struct TangentTile {
 // The change of the logits lacks what factors, if any, say of direction j.
 void write_tangents(const Tile& tile, const TangentTile& shared, int64_t j, const Tensor& out, Head& head) {
     for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
-        const CrossEntropyLoops& loops = *kLoops.pick();
+        const CrossEntropyLoops& loops = *kCrossEntropyLoops.pick();
         for (int64_t row = begin; row < end; ++row) {
             float* const dl = row_of(shared.change, row);
             const int32_t target = tile.targets[row];

@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace embedding_op {
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.empty() && spec.weights.size() == 1 && spec.weights[0].rank() == 2,
@@ -61,16 +61,17 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = embedding_forward_cpu, .vjp = embedding_backward_cpu, .jvp = embedding_tangent_cpu};
 
-}  // namespace
+}  // namespace embedding_op
 
 constinit const OpRecord kEmbedding = {
     .name = "embedding",
-    .infer = infer,
-    .describe = describe,
+    .infer = embedding_op::infer,
+    .describe = embedding_op::describe,
     .same_attributes = equal_attributes<EmbeddingAttrs>,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .kernels = &kEmbeddingCuda}),
+    .cases = embedding_op::cases,
+    .cells = cells_of(
+        {.cost = embedding_op::cost, .scratch_bytes = embedding_op::scratch_bytes, .kernels = &embedding_op::kCpu},
+        {.cost = embedding_op::cost, .kernels = &kEmbeddingCuda}),
 };
 
 }  // namespace windlass

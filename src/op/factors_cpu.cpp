@@ -5,7 +5,8 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const FactorLoops> kLoops{&baseline::kFactorLoops, &avx2::kFactorLoops, &avx512::kFactorLoops};
+constexpr IsaKernel<const FactorLoops> kFactorLoops{&baseline::kFactorLoops, &avx2::kFactorLoops,
+                                                    &avx512::kFactorLoops};
 
 // A product's operands have one type.
 Tensor converted(const Tensor& factor, DType compute, Scratch& scratch, Team& team) {
@@ -24,7 +25,7 @@ Tensor converted(const Tensor& factor, DType compute, Scratch& scratch, Team& te
 }  // namespace
 
 const FactorLoops& factor_loops() {
-    return *kLoops.pick();
+    return *kFactorLoops.pick();
 }
 
 InnerProducts::InnerProducts(const Tensor& inner, int64_t tokens, const OpSize& size, Scratch& scratch, Team& team)

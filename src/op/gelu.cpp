@@ -6,7 +6,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace gelu_op {
 
 constexpr BackwardReads kReads{.in = true};
 
@@ -36,17 +36,18 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = gelu_forward_cpu, .vjp = gelu_backward_cpu, .jvp = gelu_tangent_cpu};
 
-}  // namespace
+}  // namespace gelu_op
 
 constinit const OpRecord kGelu = {
     .name = "gelu",
-    .infer = infer,
+    .infer = gelu_op::infer,
     .sample = sample_rows,
-    .describe = describe,
+    .describe = gelu_op::describe,
     .same_attributes = equal_attributes<GeluAttrs>,
-    .reads = kReads,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kGeluCuda}),
+    .reads = gelu_op::kReads,
+    .cases = gelu_op::cases,
+    .cells =
+        cells_of({.cost = gelu_op::cost, .kernels = &gelu_op::kCpu}, {.cost = gelu_op::cost, .kernels = &kGeluCuda}),
 };
 
 }  // namespace windlass

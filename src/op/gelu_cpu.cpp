@@ -5,27 +5,28 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const PointwiseLoops> kExact{&baseline::kGeluExactLoops, &avx2::kGeluExactLoops,
-                                                 &avx512::kGeluExactLoops};
-constexpr IsaKernel<const PointwiseLoops> kTanh{&baseline::kGeluTanhLoops, &avx2::kGeluTanhLoops,
-                                                &avx512::kGeluTanhLoops};
+constexpr IsaKernel<const PointwiseLoops> kGeluExactLoops{&baseline::kGeluExactLoops, &avx2::kGeluExactLoops,
+                                                          &avx512::kGeluExactLoops};
+constexpr IsaKernel<const PointwiseLoops> kGeluTanhLoops{&baseline::kGeluTanhLoops, &avx2::kGeluTanhLoops,
+                                                         &avx512::kGeluTanhLoops};
 
-const PointwiseLoops& loops_of(const OpCall& call) {
-    return call.spec->get<GeluAttrs>().kind == GeluAttrs::Kind::exact ? *kExact.pick() : *kTanh.pick();
+const PointwiseLoops& gelu_loops(const OpCall& call) {
+    return call.spec->get<GeluAttrs>().kind == GeluAttrs::Kind::exact ? *kGeluExactLoops.pick()
+                                                                      : *kGeluTanhLoops.pick();
 }
 
 }  // namespace
 
 void gelu_forward_cpu(const OpCall& call, Stream& stream) {
-    pointwise_forward(loops_of(call).forward, call, stream);
+    pointwise_forward(gelu_loops(call).forward, call, stream);
 }
 
 void gelu_backward_cpu(const OpCall& call, Stream& stream) {
-    pointwise_backward(loops_of(call).backward, call.in, call, stream);
+    pointwise_backward(gelu_loops(call).backward, call.in, call, stream);
 }
 
 void gelu_tangent_cpu(const OpCall& call, Stream& stream) {
-    pointwise_tangent(loops_of(call).tangent, call.in, call, stream);
+    pointwise_tangent(gelu_loops(call).tangent, call.in, call, stream);
 }
 
 }  // namespace windlass

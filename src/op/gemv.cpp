@@ -9,13 +9,14 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const GemvKernels> kKernels{&baseline::kGemvKernels, &avx2::kGemvKernels, &avx512::kGemvKernels};
+constexpr IsaKernel<const GemvKernels> kGemvKernels{&baseline::kGemvKernels, &avx2::kGemvKernels,
+                                                    &avx512::kGemvKernels};
 
 // A panel is a run of outputs: short enough that threads end together, and long enough that they seldom begin again.
 constexpr int64_t kPanelsMost = 8, kPanelsLeast = 2;  // of a matrix, unless panels would become too long
 constexpr int64_t kPanelBytesMin = 96 << 10, kPanelBytesMax = 512 << 10;
-constexpr int64_t kPanelMax = 512;  // outputs
-constexpr int64_t kPanelStep = 4;
+constexpr int64_t kOutputPanelMax = 512;  // outputs
+constexpr int64_t kOutputPanelStep = 4;
 
 constexpr int64_t kPartsWanted = 8;  // of a matrix that is read across its outputs
 constexpr int64_t kPartStep = 8;     // rows
@@ -27,8 +28,9 @@ int64_t panel_outputs(const GemmArgs& args, int64_t n) {
     const int64_t bytes = args.a.shape[1] * dtype_bytes(args.b.dtype);  // of one output
     int64_t panels = kPanelsMost;
     while (panels > kPanelsLeast && n * bytes < panels * kPanelBytesMin) panels /= 2;
-    const int64_t most = std::clamp(round_down(kPanelBytesMax / bytes, kPanelStep), kPanelStep, kPanelMax);
-    return std::clamp(round_up(div_up(n, panels), kPanelStep), kPanelStep, most);
+    const int64_t most =
+        std::clamp(round_down(kPanelBytesMax / bytes, kOutputPanelStep), kOutputPanelStep, kOutputPanelMax);
+    return std::clamp(round_up(div_up(n, panels), kOutputPanelStep), kOutputPanelStep, most);
 }
 
 // Pieces of a matrix in such an order that workers who draw in turn each get neighbours: what is asked for early beyond
@@ -56,7 +58,7 @@ int64_t part_stride(int64_t n) {
     return float_bytes(n) / static_cast<int64_t>(sizeof(float));
 }
 
-void check(const GemmArgs& args) {
+void check_gemv(const GemmArgs& args) {
     const int64_t n = args.c.shape[1], k = args.a.shape[1];
     const bool fits = args.a.shape[0] == 1 && args.c.shape[0] == 1 && args.b.shape[args.transpose_b ? 0 : 1] == n &&
                       args.b.shape[args.transpose_b ? 1 : 0] == k && args.a.dtype == args.b.dtype &&
@@ -67,11 +69,11 @@ void check(const GemmArgs& args) {
 }
 
 template <typename Number>
-const GemvLoops<Number>& loops_of() {
+const GemvLoops<Number>& gemv_loops() {
     if constexpr (std::is_same_v<Number, float>)
-        return kKernels.pick()->wide;
+        return kGemvKernels.pick()->wide;
     else
-        return kKernels.pick()->narrow;
+        return kGemvKernels.pick()->narrow;
 }
 
 template <typename Number>
@@ -93,9 +95,9 @@ void write_outputs(const GemmArgs& args, int64_t begin, int64_t count, float* bu
 // B lies by outputs: each is a sum of its own, wherever it is computed.
 template <typename Number>
 void multiply_panel(const GemmArgs& args, int64_t begin, int64_t count) {
-    std::array<float, kPanelMax> sums;
+    std::array<float, kOutputPanelMax> sums;
     write_outputs(args, begin, count, sums.data(), [&](float* y) {
-        loops_of<Number>().dots(matrix_of<Number>(args.b.slice_rows(begin, count)), args.a.as<Number>(), y);
+        gemv_loops<Number>().dots(matrix_of<Number>(args.b.slice_rows(begin, count)), args.a.as<Number>(), y);
     });
 }
 
@@ -130,14 +132,14 @@ void multiply_columns(const GemmArgs& args, float* space, Team& team) {
         const int64_t part = shares.piece(draw);
         if (part < 0) return;
         const int64_t begin = part * rows, count = std::min(rows, k - begin);
-        loops_of<Number>().combine(matrix_of<Number>(args.b.slice_rows(begin, count)), args.a.as<Number>() + begin,
-                                   space + part * stride);
+        gemv_loops<Number>().combine(matrix_of<Number>(args.b.slice_rows(begin, count)), args.a.as<Number>() + begin,
+                                     space + part * stride);
     });
     team.parallel_for(div_up(n, kColumnsAtOnce), [&](int64_t index, int) {
         const int64_t begin = index * kColumnsAtOnce, count = std::min(kColumnsAtOnce, n - begin);
         std::array<float, kColumnsAtOnce> sums;
         write_outputs(args, begin, count, sums.data(),
-                      [&](float* y) { loops_of<Number>().add_parts(space + begin, stride, parts, y, count); });
+                      [&](float* y) { gemv_loops<Number>().add_parts(space + begin, stride, parts, y, count); });
     });
 }
 
@@ -148,7 +150,7 @@ int64_t gemv_space_bytes(int64_t k, int64_t n, bool transpose_b) {
 }
 
 void gemv(const GemmArgs& args, float* space, Team& team) {
-    check(args);
+    check_gemv(args);
     if (args.transpose_b) return multiply_rows({&args, 1}, team);
     args.b.dtype == DType::f32 ? multiply_columns<float>(args, space, team)
                                : multiply_columns<uint16_t>(args, space, team);
@@ -156,7 +158,7 @@ void gemv(const GemmArgs& args, float* space, Team& team) {
 
 void gemv_together(std::span<const GemmArgs> products, Team& team) {
     for (const GemmArgs& each : products) {
-        check(each);
+        check_gemv(each);
         WINDLASS_CHECK(
             each.transpose_b && each.a.shape[1] == products[0].a.shape[1] && each.b.dtype == products[0].b.dtype,
             "products together of {} and {}", products[0].b.shape.to_string(), each.b.shape.to_string());

@@ -7,7 +7,7 @@
 #include "op/sums_cuda.h"
 
 namespace windlass {
-namespace {
+namespace layer_norm_op {
 
 constexpr BackwardReads kReads{.in = true};
 
@@ -63,18 +63,19 @@ std::vector<OpCase> cases() {
 constexpr OpKernels kCpu{
     .forward = layer_norm_forward_cpu, .vjp = layer_norm_backward_cpu, .jvp = layer_norm_tangent_cpu};
 
-}  // namespace
+}  // namespace layer_norm_op
 
 constinit const OpRecord kLayerNorm = {
     .name = "layer_norm",
-    .infer = infer,
+    .infer = layer_norm_op::infer,
     .sample = sample_rows,
-    .describe = describe,
+    .describe = layer_norm_op::describe,
     .same_attributes = equal_attributes<LayerNormAttrs>,
-    .reads = kReads,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kLayerNormCuda}),
+    .reads = layer_norm_op::kReads,
+    .cases = layer_norm_op::cases,
+    .cells = cells_of(
+        {.cost = layer_norm_op::cost, .scratch_bytes = layer_norm_op::scratch_bytes, .kernels = &layer_norm_op::kCpu},
+        {.cost = layer_norm_op::cost, .scratch_bytes = layer_norm_op::scratch_bytes_cuda, .kernels = &kLayerNormCuda}),
 };
 
 }  // namespace windlass

@@ -5,11 +5,11 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const LayerNormLoops> kLoops{&baseline::kLayerNormLoops, &avx2::kLayerNormLoops,
-                                                 &avx512::kLayerNormLoops};
+constexpr IsaKernel<const LayerNormLoops> kLayerNormLoops{&baseline::kLayerNormLoops, &avx2::kLayerNormLoops,
+                                                          &avx512::kLayerNormLoops};
 
 // The part of a row's description that all rows share; takes the weights from scratch.
-LayerNormRow common_row(const OpCall& call, Scratch& scratch) {
+LayerNormRow common_layer_norm_row(const OpCall& call, Scratch& scratch) {
     const double eps = call.spec->get<LayerNormAttrs>().eps;
     const float* w = read_vector(call.weights[0], *call.size, scratch);
     const float* b = read_vector(call.weights[1], *call.size, scratch);
@@ -24,11 +24,11 @@ LayerNormMoments& moments_at(const Tensor& saved, int64_t t) {
 }  // namespace
 
 void layer_norm_forward_cpu(const OpCall& call, Stream& stream) {
-    const LayerNormLoops& loops = *kLoops.pick();
+    const LayerNormLoops& loops = *kLayerNormLoops.pick();
     const Tensor &in = call.in[0], &saved = call.saved[0];
     const Output out{call.out[0]};
     Scratch scratch(call.scratch);
-    const LayerNormRow common = common_row(call, scratch);
+    const LayerNormRow common = common_layer_norm_row(call, scratch);
     const WorkerRows x(scratch, *call.size, common.size), y(scratch, *call.size, common.size);
     for_row_chunks(in.rows(), rows_per_chunk(common.size), cpu_team(stream),
                    [&](int64_t begin, int64_t end, int worker) {
@@ -44,11 +44,11 @@ void layer_norm_forward_cpu(const OpCall& call, Stream& stream) {
 }
 
 void layer_norm_backward_cpu(const OpCall& call, Stream& stream) {
-    const LayerNormLoops& loops = *kLoops.pick();
+    const LayerNormLoops& loops = *kLayerNormLoops.pick();
     const Tensor &in = call.in[0], &saved = call.saved[0], &grad_out = call.grad_out[0];
     const Output grad_in = grad_output(call, 0);
     Scratch scratch(call.scratch);
-    const LayerNormRow common = common_row(call, scratch);
+    const LayerNormRow common = common_layer_norm_row(call, scratch);
     const WorkerRows x(scratch, *call.size, common.size), dy(scratch, *call.size, common.size),
         dx(scratch, *call.size, common.size);
     VectorGradient gradient_w(call.sinks[0], in.rows(), common.size, scratch);
@@ -71,12 +71,12 @@ void layer_norm_backward_cpu(const OpCall& call, Stream& stream) {
 }
 
 void layer_norm_tangent_cpu(const OpCall& call, Stream& stream) {
-    const LayerNormLoops& loops = *kLoops.pick();
+    const LayerNormLoops& loops = *kLayerNormLoops.pick();
     const OpSize& size = *call.size;
     const Tensor &in = call.in[0], &tangent_in = call.tangent_in[0];
     const Output out{call.tangent_out[0]};
     Scratch scratch(call.scratch);
-    const LayerNormRow common = common_row(call, scratch);
+    const LayerNormRow common = common_layer_norm_row(call, scratch);
     const WorkerRows x(scratch, size, common.size), tx(scratch, size, common.size), ty(scratch, size, common.size);
     const VectorTangents tangent_w(call.weights[0], size, scratch), tangent_b(call.weights[1], size, scratch);
     for_row_chunks(

@@ -9,7 +9,7 @@
 #include "op/sums_cuda.h"
 
 namespace windlass {
-namespace {
+namespace linear_op {
 
 int64_t in_axis(const OpSpec& spec) {
     return spec.get<LinearAttrs>().in_out ? 0 : 1;
@@ -134,20 +134,21 @@ constexpr OpKernels kCpu{.forward = linear_forward_cpu,
                          .jvp = linear_tangent_cpu,
                          .together = linear_together_cpu};
 
-}  // namespace
+}  // namespace linear_op
 
 constinit const OpRecord kLinear{
     .name = "linear",
-    .infer = infer,
+    .infer = linear_op::infer,
     .work = OpWork::product,
-    .sample = sample,
-    .describe = describe,
+    .sample = linear_op::sample,
+    .describe = linear_op::describe,
     .same_attributes = equal_attributes<LinearAttrs>,
     .reads = {.in = true, .out = false, .in_for_weights = true},
-    .joins = joins,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kLinearCuda}),
+    .joins = linear_op::joins,
+    .cases = linear_op::cases,
+    .cells =
+        cells_of({.cost = linear_op::cost, .scratch_bytes = linear_op::scratch_bytes, .kernels = &linear_op::kCpu},
+                 {.cost = linear_op::cost, .scratch_bytes = linear_op::scratch_bytes_cuda, .kernels = &kLinearCuda}),
 };
 
 }  // namespace windlass

@@ -8,9 +8,9 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const ConvertLoops> kConvert{&baseline::kConvertLoops, &avx2::kConvertLoops,
-                                                 &avx512::kConvertLoops};
-constexpr int64_t kBlock = 512;             // numbers a pointwise loop sees at a time: six buffers are 12 KiB
+constexpr IsaKernel<const ConvertLoops> kConvertLoops{&baseline::kConvertLoops, &avx2::kConvertLoops,
+                                                      &avx512::kConvertLoops};
+constexpr int64_t kLoopBlock = 512;         // numbers a pointwise loop sees at a time: six buffers are 12 KiB
 constexpr int64_t kChunkNumbers = 1 << 16;  // about 20 us of streaming
 constexpr int64_t kGradientRows = 64;       // rows summed into one partial gradient, at least
 constexpr int64_t kGradientChunks = 256;    // partial gradients, at most: they bound scratch
@@ -42,13 +42,13 @@ Shape common_shape(std::span<const Tensor> in, std::span<const Output> out) {
 }
 
 struct Block {
-    alignas(kAlignment) std::array<float, kBlock> numbers;
+    alignas(kAlignment) std::array<float, kLoopBlock> numbers;
 };
 
 }  // namespace
 
 const ConvertLoops& convert_loops() {
-    return *kConvert.pick();
+    return *kConvertLoops.pick();
 }
 
 const float* read_numbers(const Tensor& value, int64_t offset, int64_t n, float* buffer) {
@@ -113,7 +113,7 @@ void run_pointwise(PointwiseLoop* loop, std::span<const Tensor> in, std::span<co
     };
     for_row_chunks(shape[0], rows_per_chunk(cols), team, [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
-            for (int64_t col = 0; col < cols; col += kBlock) run_block(row, col, std::min(kBlock, cols - col));
+            for (int64_t col = 0; col < cols; col += kLoopBlock) run_block(row, col, std::min(kLoopBlock, cols - col));
         }
     });
 }
@@ -226,7 +226,7 @@ float* VectorGradient::begin_chunk(int64_t begin_row) {
 void VectorGradient::finish(Team& team) {
     if (!wanted()) return;
     float* const target = sink_.target.as<float>();
-    for_row_chunks(cols_, kBlock, team, [&](int64_t begin, int64_t end, int) {
+    for_row_chunks(cols_, kLoopBlock, team, [&](int64_t begin, int64_t end, int) {
         const auto bytes = static_cast<size_t>(end - begin) * sizeof(float);
         for (int64_t chunk = 1; chunk < chunks_; ++chunk) {
             convert_loops().add(partial_ + chunk * cols_ + begin, partial_ + begin, end - begin);

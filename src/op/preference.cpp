@@ -5,7 +5,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace preference_op {
 
 constexpr BackwardReads kReads{.in = true};
 
@@ -40,21 +40,22 @@ std::vector<OpCase> cases() {
 constexpr OpKernels kCpu{
     .forward = preference_forward_cpu, .vjp = preference_backward_cpu, .jvp = preference_tangent_cpu};
 
-}  // namespace
+}  // namespace preference_op
 
 constinit const OpRecord kPreference = {
     .name = "preference",
-    .infer = infer,
+    .infer = preference_op::infer,
     .describe =
         [](const OpSpec& spec) {
             const auto& attrs = spec.get<PreferenceAttrs>();
             return fmt::format("{} beta={}", attrs.kind == PreferenceAttrs::Kind::dpo ? "dpo" : "orpo", attrs.beta);
         },
     .same_attributes = equal_attributes<PreferenceAttrs>,
-    .reads = kReads,
+    .reads = preference_op::kReads,
     .backward_computes_out = true,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kPreferenceCuda}),
+    .cases = preference_op::cases,
+    .cells = cells_of({.cost = preference_op::cost, .kernels = &preference_op::kCpu},
+                      {.cost = preference_op::cost, .kernels = &kPreferenceCuda}),
 };
 
 }  // namespace windlass

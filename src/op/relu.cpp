@@ -6,7 +6,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace relu_op {
 
 constexpr BackwardReads kReads{.out = true};
 
@@ -25,15 +25,16 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = relu_forward_cpu, .vjp = relu_backward_cpu, .jvp = relu_tangent_cpu};
 
-}  // namespace
+}  // namespace relu_op
 
 constinit const OpRecord kRelu = {
     .name = "relu",
-    .infer = infer,
+    .infer = relu_op::infer,
     .sample = sample_rows,
-    .reads = kReads,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kReluCuda}),
+    .reads = relu_op::kReads,
+    .cases = relu_op::cases,
+    .cells =
+        cells_of({.cost = relu_op::cost, .kernels = &relu_op::kCpu}, {.cost = relu_op::cost, .kernels = &kReluCuda}),
 };
 
 }  // namespace windlass

@@ -4,20 +4,20 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const PointwiseLoops> kLoops{&baseline::kReluLoops, &avx2::kReluLoops, &avx512::kReluLoops};
+constexpr IsaKernel<const PointwiseLoops> kReluLoops{&baseline::kReluLoops, &avx2::kReluLoops, &avx512::kReluLoops};
 
 }  // namespace
 
 void relu_forward_cpu(const OpCall& call, Stream& stream) {
-    pointwise_forward(kLoops.pick()->forward, call, stream);
+    pointwise_forward(kReluLoops.pick()->forward, call, stream);
 }
 
 void relu_backward_cpu(const OpCall& call, Stream& stream) {
-    pointwise_backward(kLoops.pick()->backward, call.out, call, stream);
+    pointwise_backward(kReluLoops.pick()->backward, call.out, call, stream);
 }
 
 void relu_tangent_cpu(const OpCall& call, Stream& stream) {
-    pointwise_tangent(kLoops.pick()->tangent, call.in, call, stream);
+    pointwise_tangent(kReluLoops.pick()->tangent, call.in, call, stream);
 }
 
 }  // namespace windlass

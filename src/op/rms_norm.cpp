@@ -8,7 +8,7 @@
 #include "op/sums_cuda.h"
 
 namespace windlass {
-namespace {
+namespace rms_norm_op {
 
 constexpr BackwardReads kReads{.in = true};
 
@@ -75,18 +75,19 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = rms_norm_forward_cpu, .vjp = rms_norm_backward_cpu, .jvp = rms_norm_tangent_cpu};
 
-}  // namespace
+}  // namespace rms_norm_op
 
 constinit const OpRecord kRmsNorm = {
     .name = "rms_norm",
-    .infer = infer,
+    .infer = rms_norm_op::infer,
     .sample = sample_rows,
-    .describe = describe,
+    .describe = rms_norm_op::describe,
     .same_attributes = equal_attributes<RmsNormAttrs>,
-    .reads = kReads,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kRmsNormCuda}),
+    .reads = rms_norm_op::kReads,
+    .cases = rms_norm_op::cases,
+    .cells = cells_of(
+        {.cost = rms_norm_op::cost, .scratch_bytes = rms_norm_op::scratch_bytes, .kernels = &rms_norm_op::kCpu},
+        {.cost = rms_norm_op::cost, .scratch_bytes = rms_norm_op::scratch_bytes_cuda, .kernels = &kRmsNormCuda}),
 };
 
 }  // namespace windlass

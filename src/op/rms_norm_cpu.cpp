@@ -5,10 +5,11 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const RmsNormLoops> kLoops{&baseline::kRmsNormLoops, &avx2::kRmsNormLoops, &avx512::kRmsNormLoops};
+constexpr IsaKernel<const RmsNormLoops> kRmsNormLoops{&baseline::kRmsNormLoops, &avx2::kRmsNormLoops,
+                                                      &avx512::kRmsNormLoops};
 
 // The part of a row's description that all rows share; takes the weight from scratch.
-RmsNormRow common_row(const OpCall& call, Scratch& scratch) {
+RmsNormRow common_rms_norm_row(const OpCall& call, Scratch& scratch) {
     const auto& attrs = call.spec->get<RmsNormAttrs>();
     const int64_t size = call.weights[0].base.numel();
     float* const w = scratch.floats(size);
@@ -20,11 +21,11 @@ RmsNormRow common_row(const OpCall& call, Scratch& scratch) {
 }  // namespace
 
 void rms_norm_forward_cpu(const OpCall& call, Stream& stream) {
-    const RmsNormLoops& loops = *kLoops.pick();
+    const RmsNormLoops& loops = *kRmsNormLoops.pick();
     const Tensor &in = call.in[0], &rstd = call.saved[0];
     const Output out{call.out[0]};
     Scratch scratch(call.scratch);
-    const RmsNormRow common = common_row(call, scratch);
+    const RmsNormRow common = common_rms_norm_row(call, scratch);
     const WorkerRows x(scratch, *call.size, in.cols()), y(scratch, *call.size, in.cols());
     for_row_chunks(in.rows(), rows_per_chunk(in.cols()), cpu_team(stream), [&](int64_t begin, int64_t end, int worker) {
         RmsNormRow row = common;
@@ -38,11 +39,11 @@ void rms_norm_forward_cpu(const OpCall& call, Stream& stream) {
 }
 
 void rms_norm_backward_cpu(const OpCall& call, Stream& stream) {
-    const RmsNormLoops& loops = *kLoops.pick();
+    const RmsNormLoops& loops = *kRmsNormLoops.pick();
     const Tensor &in = call.in[0], &rstd = call.saved[0], &grad_out = call.grad_out[0];
     const Output grad_in = grad_output(call, 0);
     Scratch scratch(call.scratch);
-    const RmsNormRow common = common_row(call, scratch);
+    const RmsNormRow common = common_rms_norm_row(call, scratch);
     const WorkerRows x(scratch, *call.size, in.cols()), dy(scratch, *call.size, in.cols()),
         dx(scratch, *call.size, in.cols());
     VectorGradient gradient(call.sinks[0], in.rows(), common.size, scratch);
@@ -62,12 +63,12 @@ void rms_norm_backward_cpu(const OpCall& call, Stream& stream) {
 }
 
 void rms_norm_tangent_cpu(const OpCall& call, Stream& stream) {
-    const RmsNormLoops& loops = *kLoops.pick();
+    const RmsNormLoops& loops = *kRmsNormLoops.pick();
     const OpSize& size = *call.size;
     const Tensor &in = call.in[0], &tangent_in = call.tangent_in[0];
     const Output out{call.tangent_out[0]};
     Scratch scratch(call.scratch);
-    const RmsNormRow common = common_row(call, scratch);
+    const RmsNormRow common = common_rms_norm_row(call, scratch);
     const WorkerRows x(scratch, size, in.cols()), tx(scratch, size, in.cols()), ty(scratch, size, in.cols());
     const VectorTangents tangent_w(call.weights[0], size, scratch);
     for_row_chunks(in.rows(), rows_per_chunk(in.cols()), cpu_team(stream), [&](int64_t begin, int64_t end, int worker) {

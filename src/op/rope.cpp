@@ -9,7 +9,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace rope_op {
 
 void infer(OpSpec& spec) {
     const auto& attrs = spec.get<RopeAttrs>();
@@ -89,17 +89,17 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = rope_forward_cpu, .vjp = rope_backward_cpu, .jvp = rope_tangent_cpu};
 
-}  // namespace
+}  // namespace rope_op
 
 constinit const OpRecord kRope = {
     .name = "rope",
-    .infer = infer,
+    .infer = rope_op::infer,
     .sample = sample_rows,
-    .describe = describe,
+    .describe = rope_op::describe,
     .same_attributes = equal_attributes<RopeAttrs>,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .kernels = &kRopeCuda}),
+    .cases = rope_op::cases,
+    .cells = cells_of({.cost = rope_op::cost, .scratch_bytes = rope_op::scratch_bytes, .kernels = &rope_op::kCpu},
+                      {.cost = rope_op::cost, .kernels = &kRopeCuda}),
 };
 
 }  // namespace windlass

@@ -7,7 +7,7 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const RopeLoops> kLoops{&baseline::kRopeLoops, &avx2::kRopeLoops, &avx512::kRopeLoops};
+constexpr IsaKernel<const RopeLoops> kRopeLoops{&baseline::kRopeLoops, &avx2::kRopeLoops, &avx512::kRopeLoops};
 
 // Whether token t is of a document that is longer than the first table is for: then so is the token that many places
 // after its first.
@@ -39,8 +39,8 @@ class TokenAngles {
     void write(int64_t t, float* cos, float* sin) const {
         const int64_t pairs = std::ssize(attrs_.frequencies);
         const int32_t position = batch_.positions[t];
-        kLoops.pick()->angles(backwards_ ? -position : position, is_long(attrs_, batch_, t) ? long_ : short_, cos, sin,
-                              pairs);
+        kRopeLoops.pick()->angles(backwards_ ? -position : position, is_long(attrs_, batch_, t) ? long_ : short_, cos,
+                                  sin, pairs);
         if (attrs_.scale == 1) return;
         const auto scale = static_cast<float>(attrs_.scale);
         for (int64_t i = 0; i < pairs; ++i) {
@@ -57,7 +57,7 @@ class TokenAngles {
 };
 
 void rotate_row(const RopeAttrs& attrs, const float* x, const float* cos, const float* sin, float* y) {
-    const RopeLoops& loops = *kLoops.pick();
+    const RopeLoops& loops = *kRopeLoops.pick();
     const int64_t pairs = std::ssize(attrs.frequencies), size = 2 * pairs + attrs.still;
     const auto copy = [&](int64_t begin, int64_t count) {
         std::memcpy(y + begin, x + begin, static_cast<size_t>(count) * sizeof(float));

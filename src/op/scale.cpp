@@ -7,7 +7,7 @@
 #include "op/sums_cuda.h"
 
 namespace windlass {
-namespace {
+namespace scale_op {
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.size() <= 1, "scale has {} inputs and {} weights",
@@ -70,7 +70,7 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = scale_forward_cpu, .vjp = scale_backward_cpu, .jvp = scale_tangent_cpu};
 
-}  // namespace
+}  // namespace scale_op
 
 float scale_factor(const OpCall& call) {
     const auto& attrs = call.spec->get<ScaleAttrs>();
@@ -80,14 +80,14 @@ float scale_factor(const OpCall& call) {
 
 constinit const OpRecord kScale = {
     .name = "scale",
-    .infer = infer,
+    .infer = scale_op::infer,
     .sample = sample_rows,
-    .describe = describe,
+    .describe = scale_op::describe,
     .same_attributes = equal_attributes<ScaleAttrs>,
     .reads = {.in = true, .out = false, .in_for_weights = true},
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .scratch_bytes = scratch_bytes_cuda, .kernels = &kScaleCuda}),
+    .cases = scale_op::cases,
+    .cells = cells_of({.cost = scale_op::cost, .scratch_bytes = scale_op::scratch_bytes, .kernels = &scale_op::kCpu},
+                      {.cost = scale_op::cost, .scratch_bytes = scale_op::scratch_bytes_cuda, .kernels = &kScaleCuda}),
 };
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const ScaleLoops> kLoops{&baseline::kScaleLoops, &avx2::kScaleLoops, &avx512::kScaleLoops};
+constexpr IsaKernel<const ScaleLoops> kScaleLoops{&baseline::kScaleLoops, &avx2::kScaleLoops, &avx512::kScaleLoops};
 
 // A row as a value of this shape: all its rows are this one.
 Tensor repeated(const float* row, const Shape& shape) {
@@ -21,7 +21,7 @@ const float* slopes(const OpCall& call, Scratch& scratch) {
         std::fill_n(to, cols, factor);
     } else {
         read_weight_row(call.weights[0], 0, call.size->compute, to);
-        kLoops.pick()->by_factor(factor, to, to, cols);
+        kScaleLoops.pick()->by_factor(factor, to, to, cols);
     }
     return to;
 }
@@ -29,7 +29,7 @@ const float* slopes(const OpCall& call, Scratch& scratch) {
 void run_product(const float* slope, const Tensor& x, const Output& y, Stream& stream) {
     const Shape& shape = y.value.shape;
     const std::array in = {repeated(slope, shape), x};
-    run_pointwise(kLoops.pick()->product, in, {&y, 1}, cpu_team(stream));
+    run_pointwise(kScaleLoops.pick()->product, in, {&y, 1}, cpu_team(stream));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ void scale_backward_cpu(const OpCall& call, Stream& stream) {
     const float* const slope = slopes(call, scratch);
     if (call.sinks.empty() || !call.sinks[0].wanted()) return run_product(slope, grad_out, grad_in, stream);
 
-    const ScaleLoops& loops = *kLoops.pick();
+    const ScaleLoops& loops = *kScaleLoops.pick();
     const int64_t rows = grad_out.rows(), cols = grad_out.cols();
     const float factor = scale_factor(call);
     const WorkerRows x(scratch, *call.size, kScaleBlock), dy(scratch, *call.size, kScaleBlock),
@@ -74,7 +74,7 @@ void scale_backward_cpu(const OpCall& call, Stream& stream) {
 }
 
 void scale_tangent_cpu(const OpCall& call, Stream& stream) {
-    const ScaleLoops& loops = *kLoops.pick();
+    const ScaleLoops& loops = *kScaleLoops.pick();
     const Tensor &in = call.in[0], &tangent_in = call.tangent_in[0], &tangent_out = call.tangent_out[0];
     Scratch scratch(call.scratch);
     const float* const slope = slopes(call, scratch);

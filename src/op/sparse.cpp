@@ -6,7 +6,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace sparse_op {
 
 using Direction = SparseAttrs::Direction;
 
@@ -90,18 +90,18 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = sparse_forward_cpu, .vjp = sparse_backward_cpu, .jvp = sparse_tangent_cpu};
 
-}  // namespace
+}  // namespace sparse_op
 
 constinit const OpRecord kSparse = {
     .name = "sparse",
-    .infer = infer,
-    .sample = sample,
-    .describe = describe,
+    .infer = sparse_op::infer,
+    .sample = sparse_op::sample,
+    .describe = sparse_op::describe,
     .same_attributes = equal_attributes<SparseAttrs>,
     .fixed_weights = true,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .scratch_bytes = scratch_bytes, .kernels = &kCpu},
-                      {.cost = cost, .kernels = &kSparseCuda}),
+    .cases = sparse_op::cases,
+    .cells = cells_of({.cost = sparse_op::cost, .scratch_bytes = sparse_op::scratch_bytes, .kernels = &sparse_op::kCpu},
+                      {.cost = sparse_op::cost, .kernels = &kSparseCuda}),
 };
 
 }  // namespace windlass

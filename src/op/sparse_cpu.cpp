@@ -9,7 +9,8 @@
 namespace windlass {
 namespace {
 
-constexpr IsaKernel<const SparseLoops> kLoops{&baseline::kSparseLoops, &avx2::kSparseLoops, &avx512::kSparseLoops};
+constexpr IsaKernel<const SparseLoops> kSparseLoops{&baseline::kSparseLoops, &avx2::kSparseLoops,
+                                                    &avx512::kSparseLoops};
 constexpr int64_t kTile = kSparseTokens * kSparseBlock;  // numbers of one that is turned
 
 bool projects(const SparseAttrs& attrs) {
@@ -38,7 +39,7 @@ struct Room {
 class SparseProduct {
   public:
     SparseProduct(const SparseSums& list, const float* values, const Tensor& from, int64_t cols, const Output& to)
-        : loops_(*kLoops.pick()), list_(list), values_(values), from_(from), cols_(cols), to_(to) {}
+        : loops_(*kSparseLoops.pick()), list_(list), values_(values), from_(from), cols_(cols), to_(to) {}
 
     void run(Room& room, Team& team) const {
         for_row_chunks(to_.value.rows(), kSparseTokens, team, [&](int64_t begin, int64_t end, int worker) {

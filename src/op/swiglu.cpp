@@ -6,7 +6,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace swiglu_op {
 
 constexpr BackwardReads kReads{.in = true};
 
@@ -57,17 +57,18 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = swiglu_forward_cpu, .vjp = swiglu_backward_cpu, .jvp = swiglu_tangent_cpu};
 
-}  // namespace
+}  // namespace swiglu_op
 
 constinit const OpRecord kSwiglu = {
     .name = "swiglu",
-    .infer = infer,
+    .infer = swiglu_op::infer,
     .sample = sample_rows,
-    .describe = describe,
+    .describe = swiglu_op::describe,
     .same_attributes = equal_attributes<SwigluAttrs>,
-    .reads = kReads,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kSwigluCuda}),
+    .reads = swiglu_op::kReads,
+    .cases = swiglu_op::cases,
+    .cells = cells_of({.cost = swiglu_op::cost, .kernels = &swiglu_op::kCpu},
+                      {.cost = swiglu_op::cost, .kernels = &kSwigluCuda}),
 };
 
 }  // namespace windlass

@@ -6,7 +6,7 @@
 #include "op/sample.h"
 
 namespace windlass {
-namespace {
+namespace tanh_op {
 
 constexpr BackwardReads kReads{.out = true};
 
@@ -28,15 +28,16 @@ std::vector<OpCase> cases() {
 
 constexpr OpKernels kCpu{.forward = tanh_forward_cpu, .vjp = tanh_backward_cpu, .jvp = tanh_tangent_cpu};
 
-}  // namespace
+}  // namespace tanh_op
 
 constinit const OpRecord kTanh = {
     .name = "tanh",
-    .infer = infer,
+    .infer = tanh_op::infer,
     .sample = sample_rows,
-    .reads = kReads,
-    .cases = cases,
-    .cells = cells_of({.cost = cost, .kernels = &kCpu}, {.cost = cost, .kernels = &kTanhCuda}),
+    .reads = tanh_op::kReads,
+    .cases = tanh_op::cases,
+    .cells =
+        cells_of({.cost = tanh_op::cost, .kernels = &tanh_op::kCpu}, {.cost = tanh_op::cost, .kernels = &kTanhCuda}),
 };
 
 }  // namespace windlass
