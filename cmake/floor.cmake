@@ -49,17 +49,18 @@ function(windlass_floor name number)
 endfunction()
 
 # Unity builds compile several files as one, so that headers are read, and templates instantiated, once for all of them.
-# Names in unnamed namespaces therefore differ within a floor, within the program and within a folder of tests; ops have
-# namespaces of their own. Release builds take less than half the time this way; other builds compile file by file, which
-# proves that each file includes what it needs. Files of other lists (families, adapters, policies, recipes) define the
-# same few names each, and are compiled alone. A third argument is the number of files in a unit.
+# Names in unnamed namespaces therefore differ within a floor, within the program and within a folder of tests; files
+# of a list (ops, families, adapters) have namespaces of their own. Release builds take less than half the time this way;
+# other builds compile file by file, which proves that each file includes what it needs. Policies, recipes and foreign
+# configurations define the same few names each, and are compiled alone. A third argument is the number of files in a
+# unit.
 function(windlass_unite target sources)
   set(batch 8)
   if(ARGC GREATER 2)
     set(batch ${ARGV2})
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
-  list(FILTER sources INCLUDE REGEX "/families/|/adapters/(ia3|lora|lsp|all)\\.cpp$|/policies/|/foreign/|/recipe\\.cpp$")
+  list(FILTER sources INCLUDE REGEX "/policies/|/foreign/|/recipe\\.cpp$")
   set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 

@@ -7,7 +7,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace ia3_adapter {
 
 std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& /*settings*/) {
     return {{.name = "ia3_l", .shape = {layer.out_cols}, .peft_shape = {layer.out_cols, 1}, .first_mean = 1}};
@@ -43,16 +43,16 @@ AdapterSettings read_config(const Json& config, std::string_view where) {
     return {.kind = "ia3"};
 }
 
-}  // namespace
+}  // namespace ia3_adapter
 
 constinit const AdapterKind kIa3 = {
     .name = "ia3",
     .peft_type = "IA3",
-    .parts = parts,
-    .write = write,
-    .fuse = fuse,
-    .write_config = write_config,
-    .read_config = read_config,
+    .parts = ia3_adapter::parts,
+    .write = ia3_adapter::write,
+    .fuse = ia3_adapter::fuse,
+    .write_config = ia3_adapter::write_config,
+    .read_config = ia3_adapter::read_config,
     .fields = "feedforward_modules init_ia3_weights fan_in_fan_out",
 };
 

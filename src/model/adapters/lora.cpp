@@ -9,7 +9,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace lora_adapter {
 
 constexpr double kScaleMax = 1e6;  // of files of others: far above all that is in use, and f32 holds its products
 
@@ -108,16 +108,16 @@ AdapterSettings read_config(const Json& config, std::string_view where) {
     return {.kind = "lora", .rank = rank, .scale = scale};
 }
 
-}  // namespace
+}  // namespace lora_adapter
 
 constinit const AdapterKind kLora = {
     .name = "lora",
     .peft_type = "LORA",
-    .parts = parts,
-    .write = write,
-    .fuse = fuse,
-    .write_config = write_config,
-    .read_config = read_config,
+    .parts = lora_adapter::parts,
+    .write = lora_adapter::write,
+    .fuse = lora_adapter::fuse,
+    .write_config = lora_adapter::write_config,
+    .read_config = lora_adapter::read_config,
     .fields = "r lora_alpha use_rslora init_lora_weights bias lora_dropout fan_in_fan_out",
 };
 

@@ -13,7 +13,7 @@
 #include "op/ops.h"
 
 namespace windlass {
-namespace {
+namespace lsp_adapter {
 
 constexpr int64_t kSeedMax = int64_t{1} << 62;
 constexpr size_t kP = 0, kQ = 1, kS = 2;  // of the parts
@@ -168,17 +168,17 @@ AdapterSettings read_config(const Json& config, std::string_view where) {
 
 static_assert(kProjectorNumbersMax <= kSparseNonzerosMax);
 
-}  // namespace
+}  // namespace lsp_adapter
 
 constinit const AdapterKind kLsp = {
     .name = "lsp",
     .peft_type = "LSP",
-    .parts = parts,
-    .write = write,
-    .fuse = fuse,
-    .write_config = write_config,
-    .read_config = read_config,
-    .projection = projection,
+    .parts = lsp_adapter::parts,
+    .write = lsp_adapter::write,
+    .fuse = lsp_adapter::fuse,
+    .write_config = lsp_adapter::write_config,
+    .read_config = lsp_adapter::read_config,
+    .projection = lsp_adapter::projection,
     .fields = "d r seed fan_in_fan_out",
     .rank_is_capped = true,
     .tunes_whole_model = true,

@@ -3,7 +3,7 @@
 #include "model/families/gemma.h"
 
 namespace windlass {
-namespace {
+namespace gemma2_family {
 
 DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_gemma(config, {.vocab = 256'000,
@@ -42,8 +42,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace gemma2_family
 
-const Family kGemma2 = {"gemma2", build, gguf};
+const Family kGemma2 = {"gemma2", gemma2_family::build, gemma2_family::gguf};
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "model/families/gemma.h"
 
 namespace windlass {
-namespace {
+namespace gemma3_family {
 
 ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     const HfConfig text = config.section("text_config");
@@ -26,8 +26,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace gemma3_family
 
-const Family kGemma3 = {"gemma3", build, gguf};
+const Family kGemma3 = {"gemma3", gemma3_family::build, gemma3_family::gguf};
 
 }  // namespace windlass

@@ -4,14 +4,14 @@
 #include "model/families/gemma.h"
 
 namespace windlass {
-namespace {
+namespace gemma3_text_family {
 
 ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     return build_decoder("gemma3_text", read_gemma3(config), config, tensors);
 }
 
-}  // namespace
+}  // namespace gemma3_text_family
 
-const Family kGemma3Text = {"gemma3_text", build, gguf_gemma3};
+const Family kGemma3Text = {"gemma3_text", gemma3_text_family::build, gguf_gemma3};
 
 }  // namespace windlass

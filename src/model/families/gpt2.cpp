@@ -3,7 +3,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace gpt2_family {
 
 struct Gpt2Spec {
     int64_t vocab = 0, hidden = 0, inner = 0, layers = 0, heads = 0, positions = 0;
@@ -125,8 +125,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
                                     spec.heads)};
 }
 
-}  // namespace
+}  // namespace gpt2_family
 
-const Family kGpt2 = {"gpt2", build, gguf};
+const Family kGpt2 = {"gpt2", gpt2_family::build, gpt2_family::gguf};
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace granite_family {
 
 double read_factor(const HfConfig& config, const char* key) {
     return config.find_number(key, 1e-6, 1e6).value_or(1.0);
@@ -37,8 +37,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace granite_family
 
-const Family kGranite = {"granite", build, gguf};
+const Family kGranite = {"granite", granite_family::build, granite_family::gguf};
 
 }  // namespace windlass

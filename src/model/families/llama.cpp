@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace llama_family {
 
 DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config);
@@ -26,8 +26,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
                         {.factors = true});
 }
 
-}  // namespace
+}  // namespace llama_family
 
-const Family kLlama = {"llama", build, gguf};
+const Family kLlama = {"llama", llama_family::build, llama_family::gguf};
 
 }  // namespace windlass

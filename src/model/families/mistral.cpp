@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace mistral_family {
 
 DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config);
@@ -23,8 +23,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace mistral_family
 
-const Family kMistral = {"mistral", build, gguf};
+const Family kMistral = {"mistral", mistral_family::build, mistral_family::gguf};
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace olmo2_family {
 
 DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config, {.norm_eps = 1e-5});
@@ -33,8 +33,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace olmo2_family
 
-const Family kOlmo2 = {"olmo2", build, gguf};
+const Family kOlmo2 = {"olmo2", olmo2_family::build, olmo2_family::gguf};
 
 }  // namespace windlass

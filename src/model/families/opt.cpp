@@ -4,7 +4,7 @@
 #include "model/families/assembly.h"
 
 namespace windlass {
-namespace {
+namespace opt_family {
 
 constexpr int64_t kPositionOffset = 2;
 constexpr double kNormEps = 1e-5;  // not in the configuration
@@ -114,8 +114,8 @@ ModelSpec build(HfConfig& config, std::span<const TensorPlace> tensors) {
     return model.finish();
 }
 
-}  // namespace
+}  // namespace opt_family
 
-const Family kOpt = {"opt", build};
+const Family kOpt = {"opt", opt_family::build};
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace phi3_family {
 
 // Keys of Phi-4-mini's own code for which only one value is implemented, as in transformers.
 void require_one(const HfConfig& config, const char* key) {
@@ -40,8 +40,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace phi3_family
 
-const Family kPhi3 = {"phi3", build, gguf};
+const Family kPhi3 = {"phi3", phi3_family::build, phi3_family::gguf};
 
 }  // namespace windlass

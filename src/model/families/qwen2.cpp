@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace qwen2_family {
 
 DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config);
@@ -24,8 +24,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace qwen2_family
 
-const Family kQwen2 = {"qwen2", build, gguf};
+const Family kQwen2 = {"qwen2", qwen2_family::build, qwen2_family::gguf};
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace qwen3_family {
 
 DecoderSpec read(const HfConfig& config) {
     DecoderSpec spec = read_decoder(config);
@@ -27,8 +27,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace qwen3_family
 
-const Family kQwen3 = {"qwen3", build, gguf};
+const Family kQwen3 = {"qwen3", qwen3_family::build, qwen3_family::gguf};
 
 }  // namespace windlass

@@ -4,7 +4,7 @@
 #include "model/families/gguf_decoder.h"
 
 namespace windlass {
-namespace {
+namespace smollm3_family {
 
 // By layer, whether positions turn its queries and keys: 1 or 0 in "no_rope_layers", whatever its name says.
 std::vector<bool> read_turning_layers(const HfConfig& config, size_t layers) {
@@ -50,8 +50,8 @@ GgufModel gguf(const HfConfig& config, const ModelSpec& model) {
     return out;
 }
 
-}  // namespace
+}  // namespace smollm3_family
 
-const Family kSmollm3 = {"smollm3", build, gguf};
+const Family kSmollm3 = {"smollm3", smollm3_family::build, smollm3_family::gguf};
 
 }  // namespace windlass
