@@ -1,5 +1,6 @@
 #include "config/config_layers.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"

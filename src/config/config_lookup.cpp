@@ -1,4 +1,6 @@
 // Finding keys by what people write.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/nearest.h"
 #include "config/config_keys.h"

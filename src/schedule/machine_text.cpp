@@ -1,6 +1,8 @@
 #include "schedule/machine_text.h"
 
 #include <charconv>
+#include <iterator>
+#include <variant>
 
 #include "base/error.h"
 #include "base/nearest.h"

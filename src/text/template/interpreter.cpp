@@ -1,6 +1,8 @@
 // Statements, and where names are looked up.
 #include "text/template/interpreter.h"
 
+#include <algorithm>
+
 #include "text/template/operators.h"
 
 namespace windlass::jinja {

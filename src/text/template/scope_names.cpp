@@ -3,6 +3,8 @@
 // jinja2 decides when it compiles: a name whose first mention within a scope assigns to it, and which no scope around
 // it has, belongs to that scope from its beginning. Until it is assigned to, it is undefined, even where the chat has a
 // variable of that name. A name that is read first, or assigned to in one branch of an `if` alone, is looked up.
+#include <set>
+
 #include "text/template/syntax.h"
 
 namespace windlass::jinja {

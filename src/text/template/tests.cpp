@@ -1,4 +1,6 @@
 // Tests: {{ value is name(arguments) }}.
+#include <algorithm>
+
 #include "text/template/functions.h"
 #include "text/template/operators.h"
 #include "text/template/python_text.h"
