@@ -16,7 +16,7 @@ namespace windlass {
 
 class LayerRepeat {
   public:
-    // Adds so many copies of `layers`. Nothing if no range of the list holds just their tasks: then passes fill and
+    // Adds so many copies of `layers`. Nothing if no range of the list holds their tasks alone: then passes fill and
     // drain over more layers than there are. `schedule`'s buffers are placed.
     static std::optional<LayerRepeat> find(const Schedule& schedule, const LayerTasks& layers, int copies);
 

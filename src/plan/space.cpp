@@ -4,15 +4,10 @@
 #include <numeric>
 
 #include "model/saved.h"
+#include "schedule/pass_bytes.h"
 
 namespace windlass {
 namespace {
-
-std::vector<uint8_t> trainable_of(const TrainedModel& model, const Block& block) {
-    std::vector<uint8_t> trainable;
-    for (const int param : block.params) trainable.push_back(model.training[static_cast<size_t>(param)].trains);
-    return trainable;
-}
 
 double recompute_seconds(const SavedValue& value, const Machine& machine, DType compute) {
     const double flops = machine.gemm_flops(compute);

@@ -39,6 +39,12 @@ int first_trained_block(const TrainedModel& model) {
     return first == model.blocks.end() ? 0 : static_cast<int>(first - model.blocks.begin());
 }
 
+std::vector<uint8_t> trainable_of(const TrainedModel& model, const Block& block) {
+    std::vector<uint8_t> trainable;
+    for (const int param : block.params) trainable.push_back(model.training[at(param)].trains);
+    return trainable;
+}
+
 PassBytes::PassBytes(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics,
                      const ScheduleRequest& request)
     : model_(model),
@@ -48,8 +54,7 @@ PassBytes::PassBytes(const TrainedModel& model, const Recipe& recipe, const Nume
       first_(first_trained_block(model)),
       head_(static_cast<int>(model.blocks.size()) - 1) {
     for (const Block& block : model.blocks) {
-        std::vector<uint8_t> trainable;
-        for (const int param : block.params) trainable.push_back(model.training[at(param)].trains ? 1 : 0);
+        std::vector<uint8_t> trainable = trainable_of(model, block);
         is_alike_.push_back(!trainable_.empty() && trainable == trainable_.back() &&
                             block.program == (&block - 1)->program);
         trainable_.push_back(std::move(trainable));

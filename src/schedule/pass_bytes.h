@@ -16,6 +16,8 @@ namespace windlass {
 // The first block, in the order of forward, that trains anything: what is before it keeps nothing and goes forward
 // only. 0 if nothing trains.
 int first_trained_block(const TrainedModel& model);
+// By the weights of the block's program: whether they train.
+std::vector<uint8_t> trainable_of(const TrainedModel& model, const Block& block);
 
 // Of many plans of one model, without lowering them. Outlived by what it is made with.
 class PassBytes {

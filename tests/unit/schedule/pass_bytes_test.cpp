@@ -27,8 +27,7 @@ void save_by_turns(Plan& plan, const TrainedModel& model, const Numerics& numeri
     const std::array choices = {SaveChoice::keep, kKeepOnHost, plan.store ? kKeepOnDisk : SaveChoice::keep,
                                 SaveChoice::recompute};
     for (const Block& block : model.blocks) {
-        std::vector<uint8_t> trainable;
-        for (const int param : block.params) trainable.push_back(model.training[static_cast<size_t>(param)].trains);
+        const std::vector<uint8_t> trainable = trainable_of(model, block);
         plan.blocks.push_back(plan.common);
         for (size_t value = 0; value < saved_values(*block.program, size, trainable).size(); ++value)
             plan.blocks.back().saved.push_back(choices[(plan.blocks.size() + value) % choices.size()]);
