@@ -18,6 +18,8 @@ namespace windlass {
 // text throw UserError(code) that names `where` and the byte. The text is bounded by the caller (read_text takes a
 // limit).
 Json parse_json(std::string_view text, std::string_view where, ExitCode code);
+// Whole numbers that int64_t does not hold are kept by their digits, where the others make them a double.
+Json parse_json_with_digits(std::string_view text, std::string_view where, ExitCode code);
 SortedJson parse_sorted_json(std::string_view text, std::string_view where, ExitCode code);
 
 // The integer that a value is: nothing for another kind of value, and for one that int64_t does not hold, which
@@ -28,6 +30,9 @@ std::optional<int64_t> integer_of(const AnyJson& value) {
     if (value.is_number_unsigned() && value.template get<uint64_t>() > uint64_t{INT64_MAX}) return std::nullopt;
     return value.template get<int64_t>();
 }
+
+// The digits of a whole number that parse_json_with_digits kept; nothing for every other value.
+std::optional<std::string> digits_of(const Json& value);
 
 // Removes the member that this key names: its own, or where it has none of that name, one of an object in it, with dots
 // between the names. Whether there was one.

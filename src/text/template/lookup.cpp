@@ -216,6 +216,7 @@ bool is_iterable(const Value& value) {
         case Kind::none:
         case Kind::boolean:
         case Kind::integer:
+        case Kind::digits:
         case Kind::real:
         case Kind::space:
         case Kind::macro:

@@ -185,6 +185,7 @@ bool equals(Arena& arena, const Value& left, const Value& right) {
         case Kind::undefined:
         case Kind::none:
             return true;
+        case Kind::digits:
         case Kind::string:
             arena.work(std::min(left.text.size(), right.text.size()));
             return left.text == right.text;

@@ -24,7 +24,10 @@ bool is_the_falsehood(Arena&, const Value& input, const Value*) {
     return input.kind == Kind::boolean && !input.truth;
 }
 bool is_a_number(Arena&, const Value& input, const Value*) {
-    return input.is_number();
+    return input.is_number() || input.kind == Kind::digits;
+}
+bool is_an_integer(Arena&, const Value& input, const Value*) {
+    return input.kind == Kind::integer || input.kind == Kind::digits;
 }
 bool can_iterate(Arena&, const Value& input, const Value*) {
     return is_iterable(input);
@@ -85,7 +88,7 @@ constexpr Test kTests[] = {
     {"even", is_even},
     {"false", is_the_falsehood},
     {"float", is_kind<Kind::real>},
-    {"integer", is_kind<Kind::integer>},
+    {"integer", is_an_integer},
     {"iterable", can_iterate},
     {"lower", is_lower},
     {"mapping", is_kind<Kind::dict>},

@@ -45,6 +45,13 @@ Value Value::integer(int64_t whole) {
     return value;
 }
 
+Value Value::digits(std::string_view text) {
+    Value value;
+    value.kind = Kind::digits;
+    value.text = text;
+    return value;
+}
+
 Value Value::floating(double real) {
     Value value;
     value.kind = Kind::real;
@@ -145,6 +152,7 @@ std::string_view kind_name(Kind kind) {
         case Kind::boolean:
             return "bool";
         case Kind::integer:
+        case Kind::digits:
             return "int";
         case Kind::real:
             return "float";
@@ -184,8 +192,7 @@ Value value_of_json(Arena& arena, const Json& json) {
         case Json::value_t::number_integer:
         case Json::value_t::number_unsigned: {
             const std::optional<int64_t> whole = integer_of(json);
-            if (!whole) throw Fault{fmt::format("the number {} does not fit into 64 bits", json.dump())};
-            return Value::integer(*whole);
+            return whole ? Value::integer(*whole) : Value::digits(arena.keep(json.dump()));
         }
         case Json::value_t::number_float:
             return Value::floating(json.get<double>());
@@ -203,6 +210,8 @@ Value value_of_json(Arena& arena, const Json& json) {
                 members.push_back({Value::string(key), value_of_json(arena, value)});
             return arena.dict(members);
         }
+        case Json::value_t::binary:
+            return Value::digits(arena.keep(digits_of(json).value_or("0")));
         default:
             return Value::none();
     }

@@ -27,6 +27,7 @@ enum class Kind : uint8_t {
     none,
     boolean,
     integer,
+    digits,  // a whole number beyond 64 bits: written and compared, not calculated with
     real,
     string,
     list,
@@ -95,11 +96,12 @@ struct Value {
         const BoundMethod* method;
         int function;
     };
-    std::string_view text;  // of a string; of an undefined value, its name
+    std::string_view text;  // of a string; of digits, these; of an undefined value, its name
 
     static Value none();
     static Value boolean(bool truth);
     static Value integer(int64_t whole);
+    static Value digits(std::string_view text);
     static Value floating(double real);
     static Value string(std::string_view text);
     static Value undefined(std::string_view name);

@@ -96,6 +96,8 @@ class JsonWriter {
                 return out_.add(value.truth ? "true" : "false");
             case Kind::integer:
                 return out_.add(fmt::format("{}", value.whole));
+            case Kind::digits:
+                return out_.add(value.text);
             case Kind::real:
                 return out_.add(json_real(value.real));
             case Kind::string:
@@ -146,6 +148,7 @@ class JsonWriter {
             case Kind::none:
             case Kind::boolean:
             case Kind::integer:
+            case Kind::digits:
             case Kind::real:
                 out_.add('"');
                 write(key);
@@ -209,6 +212,8 @@ void write_repr(TextBuilder& out, const Value& value) {
             return out.add(value.truth ? "True" : "False");
         case Kind::integer:
             return out.add(fmt::format("{}", value.whole));
+        case Kind::digits:
+            return out.add(value.text);
         case Kind::real:
             return out.add(real_text(value.real));
         case Kind::string:
