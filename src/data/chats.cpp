@@ -19,7 +19,8 @@ std::optional<Row> first_row(FileSystem& files, const std::string& path, const F
         RowReader reader(files, path, "");
         const std::optional<RawRow> row = reader.is_text() ? std::nullopt : reader.next();
         if (!row) return std::nullopt;
-        return read_row(row->text, fields, std::nullopt, path, /*alpaca_is_chat=*/true);
+        RowNotes notes;
+        return read_row(row->text, fields, std::nullopt, path, notes, /*alpaca_is_chat=*/true);
     } catch (const UserError&) {
         return std::nullopt;
     }

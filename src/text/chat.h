@@ -2,7 +2,8 @@
 //
 // Read are {"messages": [{"role", "content"}]}, sharegpt's {"conversations": [{"from", "value"}]}, prompts and
 // completions that are lists of messages, and Alpaca's rows. The order of members stays that of the file: templates
-// print them (`tojson`). docs/guide/chats.md has all forms.
+// print them (`tojson`). docs/guide/chats.md has all forms. Keys of a row that say the same thing are used once; where
+// they say different things the row is refused.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct Chat {
     Json messages;                       // a list of {"role", "content", ...}
     Json tools;                          // a list, or null
     std::vector<uint8_t> may_be_learnt;  // one per message; 0: "train": false, or a part of a prompt
+    bool had_empty_members = false;      // null members of calls or tools were left out
 
     bool is_answer(size_t message) const { return messages[message]["role"] == "assistant"; }
 };
@@ -30,7 +32,7 @@ struct Chat {
 // The conversation in a row of this format, chat or alpaca. Throws UserError(data) naming `where` and the message.
 Chat read_chat(std::string_view json, RowFormat format, const FieldNames& names, std::string_view where);
 
-// The two conversations of a row of pairs, which end in the answer that is preferred, and in the other one.
+// The two conversations of a row of pairs: the same question, then the answer that is preferred, and the other one.
 struct ChatPair {
     Chat chosen, rejected;
 };

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "text/chat_written.h"
 
 namespace windlass {
 namespace {
@@ -62,7 +63,7 @@ class Writer {
             return TextSpan{begin, until.size()};
         } catch (const UserError& error) {
             problem_ = error.what();
-            return std::nullopt;
+            return find_by_content(answer, text);
         }
     }
 
@@ -70,6 +71,25 @@ class Writer {
     const std::string& problem() const { return problem_; }
 
   private:
+    // Where the text and that of another answer part. Of an answer before which the template can write nothing.
+    std::optional<TextSpan> find_by_content(size_t answer, std::string_view text) {
+        constexpr std::string_view kOther = "OoWordThreeoO";
+        Json others = Json::array();
+        for (size_t i = 0; i <= answer; ++i) others.push_back(chat_.messages[i]);
+        if (!others[answer].contains("content")) return std::nullopt;
+        others[answer]["content"] = kOther;
+        try {
+            const std::string until = first(answer + 1, false);
+            const std::string other = count(format_.render(others, chat_.tools, false, where_)).text;
+            const size_t begin = other.find(kOther);
+            if (!text.starts_with(until) || begin == std::string::npos) return std::nullopt;
+            const bool parts_there = until.size() > begin && other.compare(0, begin, until, 0, begin) == 0;
+            return parts_there ? std::optional(TextSpan{begin, until.size()}) : std::nullopt;
+        } catch (const UserError&) {
+            return std::nullopt;
+        }
+    }
+
     RenderedChat count(RenderedChat made) {
         rendered_ += made.text.size();
         if (rendered_ > kChatRenderedBytesMax)
@@ -86,6 +106,7 @@ class Writer {
     std::string problem_;
 };
 
+// Answers that may be learned, without those that are empty: a model would learn to say nothing.
 std::vector<size_t> learnt_answers(const Chat& chat, TrainTurns turns, std::string_view where) {
     std::vector<size_t> answers;
     bool has_answer = false;
@@ -101,8 +122,61 @@ std::vector<size_t> learnt_answers(const Chat& chat, TrainTurns turns, std::stri
         throw error.hint(has_answer ? "\"train\" true for the last answer"
                                     : "train_turns: all, to learn every message");
     }
+    std::erase_if(answers, [&](size_t answer) { return !gives_something(chat.messages[answer]); });
     return answers;
 }
+
+// Holds what is written of a conversation against what the row gives.
+class LossFinder {
+  public:
+    LossFinder(const Chat& chat, const ChatFormat& format, std::string_view where, RowNotes& notes)
+        : chat_(chat), format_(format), where_(where), notes_(notes) {}
+
+    void look(const std::vector<LearntText>& texts) {
+        for (const LearntText& learnt : texts) {
+            for (size_t i = 0; i < learnt.messages.size(); ++i) {
+                const auto [begin, end] = learnt.spans[i];
+                look_at_answer(learnt.messages[i], std::string_view(learnt.text).substr(begin, end - begin));
+            }
+        }
+        const LearntText& whole = texts.front();
+        if (whole.messages.empty())  // every turn is learned
+            for (size_t i = 0; i < chat_.messages.size(); ++i)
+                if (chat_.is_answer(i) && chat_.may_be_learnt[i]) look_at_answer(i, whole.text);
+        for (const std::string& what : missing_around(chat_, without_answers(whole))) note(what);
+    }
+
+  private:
+    void look_at_answer(size_t message, std::string_view text) {
+        const Written written = answer_in(chat_.messages[message], text);
+        if (written.nothing)
+            throw UserError(ExitCode::data, where_, "message {}: the template ({}) writes nothing of this answer ({})",
+                            message + 1, format_.place(), fmt::join(written.missing, ", "))
+                .hint("\"train\": false in this message, or a template that writes it, in chat_template: FILE");
+        for (const std::string& what : written.missing) note(what);
+    }
+
+    static std::string without_answers(const LearntText& learnt) {
+        std::string text = learnt.text;
+        if (learnt.messages.empty()) return text;
+        for (size_t i = learnt.spans.size(); i-- > 0;)
+            text.erase(learnt.spans[i].begin, learnt.spans[i].end - learnt.spans[i].begin);
+        return text;
+    }
+
+    // Once for a row.
+    void note(const std::string& what) {
+        if (std::ranges::find(noted_, what) != noted_.end()) return;
+        noted_.push_back(what);
+        notes_.add(fmt::format("the chat template ({}) leaves out {} that rows have", format_.place(), what), where_);
+    }
+
+    const Chat& chat_;
+    const ChatFormat& format_;
+    std::string_view where_;
+    RowNotes& notes_;
+    std::vector<std::string> noted_;
+};
 
 // The k-th mark is the k-th answer's.
 std::optional<LearntText> by_marks(const Chat& chat, RenderedChat& whole, const std::vector<size_t>& answers) {
@@ -140,7 +214,9 @@ std::vector<LearntText> one_for_each(Writer& writer, const std::vector<size_t>& 
             throw UserError(ExitCode::data, where,
                             "message {}: it cannot be said where the template writes this answer{}", answer + 1,
                             said.empty() ? "" : " (" + said + ")")
-                .hint("a template that marks answers by {% generation %}, in chat_template: FILE");
+                .hint(
+                    "\"train\": false in this message, or a template that marks answers by {% generation %}, in "
+                    "chat_template: FILE");
         }
         learnt.spans = {*span};
         texts.push_back(std::move(learnt));
@@ -259,8 +335,7 @@ Sample sample_of(const LearntText& learnt, const ChatFormat& format, bool add_eo
 }
 
 std::vector<LearntText> learnt_texts(const Chat& chat, const ChatFormat& format, TrainTurns turns,
-                                     std::string_view where) {
-    const std::vector<size_t> answers = learnt_answers(chat, turns, where);
+                                     const std::vector<size_t>& answers, std::string_view where) {
     Writer writer(chat, format, where);
     RenderedChat whole = writer.whole();
     std::vector<LearntText> texts;
@@ -284,10 +359,17 @@ std::vector<LearntText> learnt_texts(const Chat& chat, const ChatFormat& format,
 }  // namespace
 
 std::vector<Sample> chat_samples(const Chat& chat, const ChatFormat& format, TrainTurns turns, bool add_eos,
-                                 std::string_view where) {
+                                 std::string_view where, RowNotes& notes) {
+    const std::vector<size_t> answers = learnt_answers(chat, turns, where);
     std::vector<Sample> samples;
-    for (const LearntText& learnt : learnt_texts(chat, format, turns, where))
-        samples.push_back(sample_of(learnt, format, add_eos, where));
+    if (answers.empty() && turns != TrainTurns::all) return samples;
+    const std::vector<LearntText> texts = learnt_texts(chat, format, turns, answers, where);
+    LossFinder(chat, format, where, notes).look(texts);
+    if (chat.had_empty_members)
+        notes.add(
+            "null members of calls and tools were left out; arguments and tools that are the text of JSON keep theirs",
+            where);
+    for (const LearntText& learnt : texts) samples.push_back(sample_of(learnt, format, add_eos, where));
     return samples;
 }
 

@@ -1,11 +1,15 @@
 #include "text/row_format.h"
 
+#include <algorithm>
+
 #include "base/json.h"
+#include "text/jq_command.h"
+#include "text/row_keys.h"
+#include "text/row_template.h"
+#include "text/token_row.h"
 
 namespace windlass {
 namespace {
-
-constexpr int64_t kIgnoredLabel = -100;
 
 std::string keys_of(const SortedJson& row) {
     std::string out;
@@ -17,15 +21,32 @@ std::string keys_of(const SortedJson& row) {
     return out.empty() ? "none" : out;
 }
 
-RowFormat format_of(const SortedJson& row, const FieldNames& names, std::string_view where) {
-    if (row.contains("input_ids")) return RowFormat::tokens;
-    if (row.contains("chosen") && row.contains("rejected")) return RowFormat::preference;
+bool is_messages(const SortedJson& value) {
+    return value.is_structured();
+}
+
+// The format whose keys the row has. With `empty_lists_count` a list without members is one.
+std::optional<RowFormat> find_format(const SortedJson& row, const FieldNames& names, bool empty_lists_count) {
+    const auto has = [&](const std::string& key) {
+        const auto entry = row.find(key);
+        return entry != row.end() && (empty_lists_count || !entry->is_structured() || !entry->empty());
+    };
+    if (has("input_ids")) return RowFormat::tokens;
+    if (has("chosen") && has("rejected")) return RowFormat::preference;
     for (const std::string& key : {names.messages, std::string("messages"), std::string("conversations")})
-        if (row.contains(key)) return RowFormat::chat;
-    if (row.contains(names.prompt) && row.contains(names.completion))
-        return row[names.prompt].is_array() ? RowFormat::chat : RowFormat::completion;
-    if (row.contains(names.instruction) && row.contains(names.output)) return RowFormat::alpaca;
-    if (row.contains(names.text)) return RowFormat::text;
+        if (has(key)) return RowFormat::chat;
+    if (has(names.prompt) && has(names.completion))
+        return is_messages(row[names.prompt]) || is_messages(row[names.completion]) ? RowFormat::chat
+                                                                                    : RowFormat::completion;
+    if (has(names.instruction) && has(names.output)) return RowFormat::alpaca;
+    if (has(names.text)) return RowFormat::text;
+    return std::nullopt;
+}
+
+RowFormat format_of(const SortedJson& row, const FieldNames& names, std::string_view where) {
+    // Tables give rows of one format the empty lists of others.
+    for (const bool empty_lists_count : {false, true})
+        if (const std::optional<RowFormat> found = find_format(row, names, empty_lists_count)) return *found;
     throw UserError(ExitCode::data, where, "the row's keys make no known format: {}", keys_of(row))
         .hint(
             "use {\"text\"}, {\"messages\"}, {\"prompt\", \"completion\"}, {\"instruction\", \"input\", \"output\"} or "
@@ -44,60 +65,88 @@ std::string text_of(const SortedJson& row, const std::string& key, bool required
     return entry->get<std::string>();
 }
 
-int64_t int_at(const SortedJson& list, size_t i, const char* key, std::string_view where) {
-    if (!list[i].is_number_integer()) throw UserError(ExitCode::data, where, "{}[{}] is not an integer", key, i);
-    const std::optional<int64_t> value = integer_of(list[i]);
-    if (!value)
-        throw UserError(ExitCode::data, where, "{}[{}] is {}, which is not an id", key, i, list[i].get<uint64_t>());
-    return *value;
-}
-
-void read_tokens(const SortedJson& json, Row& row, std::string_view where) {
-    const SortedJson& ids = json["input_ids"];
-    if (!ids.is_array()) throw UserError(ExitCode::data, where, "\"input_ids\" is not a list");
-    for (size_t i = 0; i < ids.size(); ++i) {
-        const int64_t id = int_at(ids, i, "input_ids", where);
-        if (id < 0 || id > INT32_MAX) throw UserError(ExitCode::data, where, "input_ids[{}] is {}", i, id);
-        row.ids.push_back(static_cast<int32_t>(id));
-    }
-    row.trained.assign(row.ids.size(), 1);
-    if (!json.contains("labels")) return;
-    const SortedJson& labels = json["labels"];
-    if (!labels.is_array() || labels.size() != ids.size())
-        throw UserError(ExitCode::data, where, "\"labels\" is not a list as long as \"input_ids\"");
-    for (size_t i = 0; i < labels.size(); ++i) {
-        const int64_t label = int_at(labels, i, "labels", where);
-        if (label != kIgnoredLabel && label != row.ids[i])
-            throw UserError(ExitCode::data, where, "labels[{}] is {}, neither -100 nor input_ids[{}]", i, label, i)
-                .hint("do not shift labels: label i belongs to token i");
-        row.trained[i] = label != kIgnoredLabel;
-    }
+// What only a chat template has a place for.
+void refuse_conversation_keys(const SortedJson& json, std::string_view where) {
+    for (const char* key : {"system", "history", "tools", "functions"})
+        if (json.contains(key) && !says_nothing(json[key]))
+            throw UserError(ExitCode::data, where,
+                            "the row has \"{}\", for which a prompt without a chat template has no place", key)
+                .hint("a model with a chat template, or chat_template: FILE");
 }
 
 void read_alpaca(const SortedJson& json, const FieldNames& names, Row& row, std::string_view where) {
-    for (const char* key : {"system", "history"}) {
-        const auto entry = json.find(key);
-        const bool is_empty_text =
-            entry != json.end() && entry->is_string() && entry->get_ref<const std::string&>().empty();
-        if (entry != json.end() && !entry->is_null() && !entry->empty() && !is_empty_text)
-            throw UserError(ExitCode::data, where, "the row has a \"{}\", for which the Alpaca prompt has no place",
-                            key)
-                .hint("a model with a chat template, or chat_template: FILE");
-    }
+    refuse_conversation_keys(json, where);
     row.prompt = alpaca_prompt(text_of(json, names.instruction, true, where), text_of(json, names.input, false, where));
     row.text = text_of(json, names.output, true, where);
+}
+
+// Where the text that both begin with ends: before the white space of the last word that they share whole.
+size_t shared_words(std::string_view a, std::string_view b) {
+    const auto same = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+    if (same == a.size() || same == b.size()) return 0;  // one is the beginning of the other: no answer differs
+    const size_t space = a.substr(0, same).find_last_of(" \n\t");
+    if (space == a.npos) return 0;
+    return a[space] == ' ' ? space : space + 1;
+}
+
+// Texts alone, as hh-rlhf has them: both hold the conversation so far.
+void split_pair(Row& row, std::string_view where) {
+    const size_t size = shared_words(row.text, row.rejected);
+    if (size == 0)
+        throw UserError(ExitCode::data, where,
+                        "\"prompt\" is missing, and the two answers begin with no text in common")
+            .hint("\"prompt\": \"...\", or answers that both begin with it");
+    row.prompt = row.text.substr(0, size);
+    row.text.erase(0, size);
+    row.rejected.erase(0, size);
+}
+
+// Some rows repeat the prompt in both answers.
+void strip_prompt(Row& row) {
+    const auto repeats = [&](const std::string& text) {
+        return text.starts_with(row.prompt) && text.size() > row.prompt.size();
+    };
+    if (row.prompt.empty() || !repeats(row.text) || !repeats(row.rejected)) return;
+    row.text.erase(0, row.prompt.size());
+    row.rejected.erase(0, row.prompt.size());
 }
 
 // Two answers as texts, to a prompt or an instruction; or in messages.
 void read_pair(const SortedJson& json, const FieldNames& names, bool alpaca_is_chat, Row& row, std::string_view where) {
     const bool is_instruction = json.contains(names.instruction);
-    row.is_chat = !json["chosen"].is_string() || !json["rejected"].is_string() || (is_instruction && alpaca_is_chat);
+    const auto has_messages = [&](const std::string& key) {
+        return json.contains(key) && is_messages(json[key]) && !json[key].empty();
+    };
+    row.is_chat = has_messages("chosen") || has_messages("rejected") || has_messages(names.prompt) ||
+                  has_messages(names.messages) || has_messages("messages") || has_messages("conversations") ||
+                  (is_instruction && alpaca_is_chat);
     if (row.is_chat) return;
-    row.prompt = is_instruction ? alpaca_prompt(text_of(json, names.instruction, true, where),
-                                                text_of(json, names.input, false, where))
-                                : text_of(json, names.prompt, true, where);
+    refuse_conversation_keys(json, where);
     row.text = text_of(json, "chosen", true, where);
     row.rejected = text_of(json, "rejected", true, where);
+    row.prompt = is_instruction ? alpaca_prompt(text_of(json, names.instruction, true, where),
+                                                text_of(json, names.input, false, where))
+                                : text_of(json, names.prompt, false, where);
+    if (row.prompt.empty())
+        split_pair(row, where);
+    else
+        strip_prompt(row);
+}
+
+// A field that is not read must repeat a part of what is.
+void require_part(const SortedJson& json, const std::string& key, std::string_view whole, const std::string& of,
+                  std::string_view where) {
+    if (!json.contains(key) || whole.find(stripped(text_of(json, key, true, where))) != std::string_view::npos) return;
+    throw UserError(ExitCode::data, where, "\"{}\" and \"{}\" say different things", key, of)
+        .hint(jq_command(where, fmt::format("del({})", jq_member(key))));
+}
+
+void read_completion(const SortedJson& json, const FieldNames& names, Row& row, std::string_view where) {
+    row.prompt = text_of(json, names.prompt, true, where);
+    row.text = text_of(json, names.completion, true, where);
+    require_part(json, names.instruction, row.prompt, names.prompt, where);
+    require_part(json, names.input, row.prompt, names.prompt, where);
+    require_part(json, names.output, row.text, names.completion, where);
 }
 
 }  // namespace
@@ -134,34 +183,36 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
 }
 
 Row read_row(std::string_view text, const FieldNames& names, std::optional<RowFormat> expected, std::string_view where,
-             bool alpaca_is_chat) {
-    const SortedJson json = parse_sorted_json(text, where, ExitCode::data);
+             RowNotes& notes, bool alpaca_is_chat) {
+    SortedJson json = parse_sorted_json(text, where, ExitCode::data);
     if (!json.is_object()) {
         UserError error(ExitCode::data, where, "the row is {} and not an object", json.type_name());
         if (json.is_array())
             error.hint("one object a line; an array of objects is read from a file that ends in .json");
         throw error;
     }
+    // Tables give each row the columns of all.
+    std::erase_if(json.get_ref<SortedJson::object_t&>(), [](const auto& member) { return member.second.is_null(); });
     Row row;
     row.format = format_of(json, names, where);
     if (expected && *expected != row.format)
         throw UserError(ExitCode::data, where, "the row is {}, the rows before it are {}", name_of(row.format),
                         name_of(*expected))
             .hint("keep one format in each file");
+    check_keys(json, row.format, names, where, notes);
     switch (row.format) {
         case RowFormat::text:
             row.text = text_of(json, names.text, true, where);
             break;
         case RowFormat::completion:
-            row.prompt = text_of(json, names.prompt, true, where);
-            row.text = text_of(json, names.completion, true, where);
+            read_completion(json, names, row, where);
             break;
         case RowFormat::alpaca:
             row.is_chat = alpaca_is_chat;
             if (!alpaca_is_chat) read_alpaca(json, names, row, where);
             break;
         case RowFormat::tokens:
-            read_tokens(json, row, where);
+            read_token_row(json, row, where);
             break;
         case RowFormat::preference:
             read_pair(json, names, alpaca_is_chat, row, where);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/row_notes.h"
+
 namespace windlass {
 
 enum class RowFormat {
@@ -17,6 +19,8 @@ enum class RowFormat {
     preference,  // {"chosen", "rejected"} answers to a "prompt" or a conversation: one is preferred to the other
     chat,        // {"messages"}, {"conversations"}, or prompt and completion as lists of messages (text/chat.h)
 };
+
+inline constexpr int kRowFormats = 6;
 
 std::string_view name_of(RowFormat format);
 
@@ -42,10 +46,12 @@ struct Row {
 };
 
 // The row in this JSON text. `expected`, the format of the file so far, must be the row's format too. What a chat says
-// is left to read_chat; with `alpaca_is_chat` that of an Alpaca row, too.
-// Throws UserError(data) naming `where`: malformed JSON, fields that are missing or of another type.
+// is left to read_chat; with `alpaca_is_chat` that of an Alpaca row, too. A key that is null counts as absent. Keys
+// that are not read go to `notes`. Throws UserError(data) naming `where`: malformed JSON, fields that are missing or of
+// another type, keys that would change what the row means (text/row_keys.h), two keys that say the same thing
+// differently.
 Row read_row(std::string_view json, const FieldNames& names, std::optional<RowFormat> expected, std::string_view where,
-             bool alpaca_is_chat = false);
+             RowNotes& notes, bool alpaca_is_chat = false);
 
 // The prompt of Stanford's Alpaca, with the line end after "### Response:" that its successors use.
 std::string alpaca_prompt(std::string_view instruction, std::string_view input);

@@ -24,10 +24,11 @@ bool starts_with(std::span<const int32_t> ids, std::span<const int32_t> head) {
 // Turns the rows of one file into samples.
 class SampleMaker {
   public:
-    SampleMaker(const RowsOptions& options, const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit)
+    SampleMaker(const RowsOptions& options, const Tokenizer& tokenizer, const std::function<bool(Sample&&)>& visit)
         : options_(options), tokenizer_(tokenizer), visit_(visit) {}
 
     RowsReport& report() { return report_; }
+    bool wants_more() const { return wants_more_; }
 
     // The samples of a row: one, of a chat perhaps one for each answer, of a pair two.
     std::vector<Sample> make(Row&& row, std::string_view json, std::string_view where) {
@@ -40,7 +41,9 @@ class SampleMaker {
         }
         const ChatFormat& format = require_template(where);
         const Chat chat = read_chat(json, row.format, options_.fields, where);
-        return chat_samples(chat, format, options_.train_turns, options_.add_eos, where);
+        samples = chat_samples(chat, format, options_.train_turns, options_.add_eos, where, report_.notes);
+        if (samples.empty()) ++report_.dropped_empty;
+        return samples;
     }
 
     // Applies the length limit and hands out what remains.
@@ -106,8 +109,16 @@ class SampleMaker {
         if (row.is_chat) {
             const ChatFormat& format = require_template(where);
             const ChatPair pair = read_chat_pair(json, options_.fields, where);
-            for (const Chat* chat : {&pair.chosen, &pair.rejected})
-                samples.push_back(chat_samples(*chat, format, TrainTurns::last, options_.add_eos, where).front());
+            for (const Chat* chat : {&pair.chosen, &pair.rejected}) {
+                std::vector<Sample> made =
+                    chat_samples(*chat, format, TrainTurns::assistant, options_.add_eos, where, report_.notes);
+                if (made.size() > 1)
+                    throw UserError(ExitCode::data, where,
+                                    "the template writes the answers of this pair in several texts")
+                        .hint("pairs that differ in one answer");
+                if (!made.empty()) samples.push_back(std::move(made.front()));
+            }
+            if (samples.size() < 2) throw UserError(ExitCode::data, where, "an answer of the pair is empty");
         } else {
             for (const std::string* answer : {&row.text, &row.rejected})
                 samples.push_back(
@@ -204,12 +215,13 @@ class SampleMaker {
         ++report_.samples;
         report_.tokens += static_cast<int64_t>(sample.ids.size());
         report_.trained_tokens += trained;
-        visit_(std::move(sample));
+        if (wants_more_) wants_more_ = visit_(std::move(sample));
     }
 
     const RowsOptions& options_;
     const Tokenizer& tokenizer_;
-    const std::function<void(Sample&&)>& visit_;
+    const std::function<bool(Sample&&)>& visit_;
+    bool wants_more_ = true;
     RowsReport report_;
 };
 
@@ -248,7 +260,7 @@ int64_t Sample::trained_count() const {
 }
 
 RowsReport for_each_sample(FileSystem& files, const std::string& path, const RowsOptions& options,
-                           const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit) {
+                           const Tokenizer& tokenizer, const std::function<bool(Sample&&)>& visit) {
     if (options.max_length < 0 || options.max_length == 1)
         throw UserError(ExitCode::usage, "max_length", "{} tokens hold nothing to learn", options.max_length);
     if (options.pairs && (options.truncation == Truncation::split || options.truncation == Truncation::right))
@@ -257,14 +269,16 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
     RowReader reader(files, path, options.document_separator);
     SampleMaker maker(options, tokenizer, visit);
     std::optional<RowFormat> format;
-    while (auto raw = reader.next()) {
+    while (maker.wants_more()) {
+        auto raw = reader.next();
+        if (!raw) break;
         ++maker.report().rows;
         const std::string where = fmt::format("{}:{}", path, raw->line);
         std::vector<Sample> samples;
         try {
             Row row = reader.is_text() ? Row{.text = std::move(raw->text)}
                                        : read_row(raw->text_or_refusal(where), options.fields, format, where,
-                                                  /*alpaca_is_chat=*/options.chats != nullptr);
+                                                  maker.report().notes, /*alpaca_is_chat=*/options.chats != nullptr);
             format = row.format;
             samples = maker.make(std::move(row), raw->text, where);
         } catch (UserError& error) {
@@ -310,6 +324,7 @@ void RowsReport::add(const RowsReport& other) {
     prefix_mismatches += other.prefix_mismatches;
     tokens += other.tokens;
     trained_tokens += other.trained_tokens;
+    notes.add(other.notes);
 }
 
 std::string RowsReport::summary() const {

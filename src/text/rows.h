@@ -65,16 +65,17 @@ struct RowsReport {
     int64_t prefix_mismatches = 0;  // rows whose prompt and completion had to be tokenised apart
     int64_t tokens = 0;             // of the samples handed out
     int64_t trained_tokens = 0;
+    RowNotes notes;  // what else a user should know of them
 
     void add(const RowsReport& other);
     // "5,000 rows: 4,990 samples, 1.2 M tokens, ..." naming only what happened.
     std::string summary() const;
 };
 
-// Calls `visit` with each sample, in file order. Throws UserError(data) that names file and line, or UserError(usage)
-// for options that contradict.
+// Calls `visit` with each sample, in file order, until it answers false. Throws UserError(data) that names file and
+// line, or UserError(usage) for options that contradict.
 RowsReport for_each_sample(FileSystem& files, const std::string& path, const RowsOptions& options,
-                           const Tokenizer& tokenizer, const std::function<void(Sample&&)>& visit);
+                           const Tokenizer& tokenizer, const std::function<bool(Sample&&)>& visit);
 
 // Adds skip_malformed to what the error of a malformed row says of ways out.
 void offer_to_skip(UserError& error);

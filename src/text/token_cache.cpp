@@ -4,8 +4,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include "base/activity.h"
 #include "base/error.h"
@@ -27,7 +29,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the file is little-endian");
 
 constexpr std::array<char, 8> kMagic = {'W', 'L', 'T', 'O', 'K', 'E', 'N', 'S'};
-constexpr uint32_t kVersionMajor = 1;
+constexpr uint32_t kVersionMajor = 2;
 constexpr uint32_t kVersionMinor = 0;
 constexpr size_t kWriteBytes = size_t{4} << 20;
 constexpr int64_t kHashBytes = int64_t{4} << 20;
@@ -39,11 +41,12 @@ struct Header {
     std::array<uint64_t, 2> key;
     int64_t samples;
     int64_t index_offset;           // where the rows end
-    std::array<int64_t, 9> report;  // the fields of RowsReport, in order
-    uint64_t index_checksum;        // XXH3-64 of the index
+    std::array<int64_t, 9> report;  // the numbers of RowsReport, in order
+    int64_t notes_bytes;            // after the index: RowNotes as JSON
+    uint64_t index_checksum;        // XXH3-64 of the index and the notes
     uint64_t header_checksum;       // XXH3-64 of the bytes before this field
 };
-static_assert(sizeof(Header) == 136 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == 144 && std::is_trivially_copyable_v<Header>);
 constexpr int64_t kRowsOffset = sizeof(Header);
 
 uint64_t hash_of(std::span<const std::byte> bytes) {
@@ -152,12 +155,16 @@ class TokenCacheWriter {
     }
 
     void finish(const TokenCache::Key& key, const RowsReport& report) {
-        Header header{kMagic, kVersionMajor, kVersionMinor, key, report.samples, 0, numbers_of(report), 0, 0};
+        Header header{kMagic, kVersionMajor, kVersionMinor, key, report.samples, 0, numbers_of(report), 0, 0, 0};
         const auto index = std::as_bytes(std::span(index_));
+        const std::string notes = report.notes.to_json();
+        std::vector<std::byte> end(index.begin(), index.end());
+        std::ranges::copy(std::as_bytes(std::span(notes)), std::back_inserter(end));
         header.index_offset = offset_ + static_cast<int64_t>(buffer_.size());
-        header.index_checksum = hash_of(index);
+        header.notes_bytes = std::ssize(notes);
+        header.index_checksum = hash_of(end);
         header.header_checksum = checksum_of(header);
-        append(index);
+        append(end);
         flush();
         file_->write_at(std::as_bytes(std::span(&header, 1)), 0);
         file_->sync();
@@ -210,7 +217,9 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
     const std::string path = fmt::format("{}/{:016x}{:016x}.tokens", folder, key[1], key[0]);
     if (files.exists(path)) {
         try {
-            return open(files, path, key, tokenizer.vocab_size());
+            TokenCache cache = open(files, path, key, tokenizer.vocab_size());
+            cache.report_.notes.log();
+            return cache;
         } catch (const UserError& error) {
             log_warning("{}; rebuilding it", error.what());
         }
@@ -224,6 +233,7 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
         const RowsReport report = for_each_sample(files, data, options, tokenizer, [&](Sample&& sample) {
             writer.add(sample);
             tokenising.done();
+            return true;
         });
         lines.push_back(fmt::format("{}: {}", data, report.summary()));
         total.add(report);
@@ -235,6 +245,7 @@ TokenCache TokenCache::open_or_build(FileSystem& files, const std::string& folde
                                          : "a file of rows with tokens to learn");
     writer.finish(key, total);
     for (const std::string& line : lines) log_line(LogLevel::info, line);
+    total.notes.log();
     TokenCache built = open(files, path, key, tokenizer.vocab_size());
     built.was_built_ = true;
     return built;
@@ -254,16 +265,21 @@ TokenCache TokenCache::open(FileSystem& files, const std::string& path, const Ke
         throw UserError(ExitCode::storage, path, "version {} is not read", header.version_major);
     if (header.header_checksum != checksum_of(header)) damaged(path, "the header's checksum is wrong");
     if (header.key != key) damaged(path, "it belongs to other data");
-    // Checked before anything is allocated: the index must fill the file from its offset to the end.
-    if (header.index_offset < kRowsOffset || header.index_offset > size)
+    // Checked before anything is allocated: the index and the notes must fill the file from the index's offset to the
+    // end.
+    if (header.index_offset < kRowsOffset || header.index_offset > size || header.notes_bytes < 0 ||
+        header.notes_bytes > size - header.index_offset)
         damaged(path, "its size does not fit its header");
-    const int64_t index_bytes = size - header.index_offset;
+    const int64_t index_bytes = size - header.index_offset - header.notes_bytes;
     if (index_bytes % 8 != 0 || index_bytes / 8 != header.samples) damaged(path, "its size does not fit its header");
+    std::vector<std::byte> end(static_cast<size_t>(size - header.index_offset));
+    cache.file_->read_at(end, header.index_offset);
+    if (hash_of(end) != header.index_checksum) damaged(path, "the index's checksum is wrong");
     std::vector<TokenCacheEntry> index(static_cast<size_t>(header.samples));
-    cache.file_->read_at(std::as_writable_bytes(std::span(index)), header.index_offset);
-    if (hash_of(std::as_bytes(std::span(index))) != header.index_checksum)
-        damaged(path, "the index's checksum is wrong");
+    std::memcpy(index.data(), end.data(), static_cast<size_t>(index_bytes));
     cache.report_ = report_of(header.report);
+    cache.report_.notes = RowNotes::from_json(
+        {reinterpret_cast<const char*>(end.data()) + index_bytes, static_cast<size_t>(header.notes_bytes)}, path);
     int64_t offset = kRowsOffset;
     for (const auto& entry : index) {
         cache.lengths_.push_back(entry.length);

@@ -16,6 +16,7 @@
 #include "data/chats.h"
 #include "format/model_folder.h"
 #include "model/families.h"
+#include "text/row_keys.h"
 #include "train/progress.h"
 
 namespace windlass {
@@ -89,37 +90,43 @@ std::string shown(const Sample& sample, const Tokenizer& tokenizer, bool color) 
     return text;
 }
 
-struct EndOfRows {};
-
 ExitCode show(const Rows& rows, int64_t count, bool json) {
     const bool color = terminal_style(STDOUT_FILENO).color;
     int64_t number = 0;
     Json list = Json::array();
     const auto visit = [&](Sample&& sample) {
-        if (number++ == count) throw EndOfRows();
         if (json) {
             Json pieces = Json::array();
             for (const auto& [learned, text] : pieces_of(sample, rows.tokenizer))
                 pieces.push_back({{"learned", learned}, {"text", text}});
             list.push_back(
                 {{"tokens", sample.ids.size()}, {"learned", sample.trained_count()}, {"pieces", std::move(pieces)}});
-            return;
+            return ++number < count;
         }
-        print_prose(fmt::format("--- sample {}: {}, {} of them trained\n", number,
+        print_prose(fmt::format("--- sample {}: {}, {} of them trained\n", number + 1,
                                 counted(std::ssize(sample.ids), "token"), sample.trained_count()));
         print_colored(shown(sample, rows.tokenizer, color) + "\n");
+        return ++number < count;
     };
-    try {
-        for (const std::string& path : rows.config.train_data)
-            for_each_sample(real_files(), path, rows.options(), rows.tokenizer, visit);
-    } catch (const EndOfRows&) {
+    RowNotes notes;
+    for (const std::string& path : rows.config.train_data) {
+        if (number == count) break;
+        notes.add(for_each_sample(real_files(), path, rows.options(), rows.tokenizer, visit).notes);
     }
+    notes.log();
     if (number == 0) throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn");
     if (json)
         print_result(Json({{"schema_version", kSchemaVersion}, {"samples", std::move(list)}})
                          .dump(2, ' ', false, Json::error_handler_t::replace) +
                      "\n");
     return ExitCode::ok;
+}
+
+Json notes_json(const RowNotes& notes) {
+    Json list = Json::array();
+    for (const auto& [what, note] : notes.notes())
+        list.push_back({{"note", what}, {"rows", note.rows}, {"first", note.first}});
+    return list;
 }
 
 // The length that this percentage of the sorted lengths does not exceed.
@@ -149,6 +156,7 @@ ExitCode stats(const Rows& rows, bool json) {
     for (const std::string& path : rows.config.train_data)
         report.add(for_each_sample(real_files(), path, rows.options(), rows.tokenizer, [&](Sample&& sample) {
             lengths.push_back(static_cast<uint32_t>(sample.ids.size()));
+            return true;
         }));
     if (lengths.empty())
         throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn: {}",
@@ -168,7 +176,9 @@ ExitCode stats(const Rows& rows, bool json) {
                            {"median", percentile(lengths, 50)},
                            {"p90", percentile(lengths, 90)},
                            {"p99", percentile(lengths, 99)},
-                           {"longest", lengths.back()}})
+                           {"longest", lengths.back()},
+                           {"unread_keys", report.notes.unread_keys()},
+                           {"notes", notes_json(report.notes)}})
                          .dump(2) +
                      "\n");
         return ExitCode::ok;
@@ -178,6 +188,7 @@ ExitCode stats(const Rows& rows, bool json) {
         report.summary(), 100.0 * static_cast<double>(report.trained_tokens) / static_cast<double>(report.tokens),
         lengths.front(), lengths.back(), percentile(lengths, 50), percentile(lengths, 90), percentile(lengths, 99),
         histogram(lengths)));
+    report.notes.log();
     return ExitCode::ok;
 }
 
@@ -191,13 +202,15 @@ ExitCode check(const Rows& rows, bool json) {
         if (std::ssize(faults) < kFaultsShown) faults.emplace_back(error.what());
     };
     for (const std::string& path : rows.config.train_data)
-        report.add(for_each_sample(real_files(), path, options, rows.tokenizer, [](Sample&&) {}));
+        report.add(for_each_sample(real_files(), path, options, rows.tokenizer, [](Sample&&) { return true; }));
     if (json) {
         print_result(Json({{"schema_version", kSchemaVersion},
                            {"rows", report.rows},
                            {"samples", report.samples},
                            {"malformed", report.malformed},
-                           {"faults", faults}})
+                           {"faults", faults},
+                           {"unread_keys", report.notes.unread_keys()},
+                           {"notes", notes_json(report.notes)}})
                          .dump(2, ' ', false, Json::error_handler_t::replace) +
                      "\n");
     } else {
@@ -205,6 +218,7 @@ ExitCode check(const Rows& rows, bool json) {
         for (const std::string& fault : faults) text += fault + "\n";
         if (report.malformed > std::ssize(faults))
             text += fmt::format("... {} more\n", report.malformed - std::ssize(faults));
+        for (const std::string& note : report.notes.lines()) text += note + "\n";
         print_result(text + report.summary() + "\n");
     }
     return report.malformed > 0 || report.samples == 0 ? ExitCode::data : ExitCode::ok;
@@ -213,6 +227,10 @@ ExitCode check(const Rows& rows, bool json) {
 }  // namespace
 
 ExitCode run_data(const DataArgs& args) {
+    if (args.what == DataArgs::What::keys) {
+        print_result(row_keys_table());
+        return ExitCode::ok;
+    }
     Rows rows = open_rows(args.words);
     open_chats(rows);
     switch (args.what) {
@@ -222,6 +240,8 @@ ExitCode run_data(const DataArgs& args) {
             return stats(rows, args.json);
         case DataArgs::What::check:
             return check(rows, args.json);
+        case DataArgs::What::keys:
+            break;
     }
     return ExitCode::internal;
 }

@@ -49,7 +49,8 @@ int64_t right_choice(const std::vector<std::string>& choices, const std::string&
 
 ChoiceRow choice_row(const RawRow& raw, const std::string& where, const Config& config,
                      const std::vector<std::string>& choices, const Tokenizer& tokenizer) {
-    const Row row = read_row(raw.text_or_refusal(where), rows_options(config).fields, std::nullopt, where);
+    RowNotes notes;  // nothing is trained
+    const Row row = read_row(raw.text_or_refusal(where), rows_options(config).fields, std::nullopt, where, notes);
     if (row.format != RowFormat::completion && row.format != RowFormat::alpaca)
         throw UserError(ExitCode::data, where, "the row is {}; choices need rows of prompt and completion",
                         name_of(row.format));

@@ -51,9 +51,9 @@ void takes_sampling(CLI::App* verb, Args& args, const char* usual_length) {
 void add_data_verb(CLI::App& app, Arguments& args) {
     CLI::App* data = add_verb(app, args, "data", args.data.json);
     takes_config(data);
-    data->add_option("what", args.data_what, "show, stats or check")
+    data->add_option("what", args.data_what, "show, stats, check or keys")
         ->required()
-        ->check(one_of("data", {"show", "stats", "check"}));
+        ->check(one_of("data", {"show", "stats", "check", "keys"}));
     data->add_option("--samples", args.data.samples, "Samples to show [3]")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
 }

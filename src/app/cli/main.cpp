@@ -15,7 +15,9 @@ namespace windlass {
 namespace {
 
 DataArgs::What data_what_of(const std::string& name) {
-    return name == "stats" ? DataArgs::What::stats : name == "check" ? DataArgs::What::check : DataArgs::What::show;
+    if (name == "stats") return DataArgs::What::stats;
+    if (name == "check") return DataArgs::What::check;
+    return name == "keys" ? DataArgs::What::keys : DataArgs::What::show;
 }
 
 ExitCode dispatch(const CLI::App& app, Arguments& args) {

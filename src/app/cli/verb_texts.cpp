@@ -65,12 +65,13 @@ constexpr VerbText kTexts[] = {
      .notes = "/system TEXT, /undo, /reset, /save FILE, /quit and /help are commands."},
     {.verb = "data",
      .sentence = "Shows the rows that a run trains on, and what is wrong with them.",
-     .usage = "show|stats|check [run.yaml] [key=value ...]",
+     .usage = "show|stats|check|keys [run.yaml] [key=value ...]",
      .examples = "  windlass data show run.yaml        samples, with what is trained in colour\n"
                  "  windlass data stats --model M --train-data rows.jsonl\n"
                  "                                     lengths, and what is left out\n"
                  "  windlass data check --model M --train-data rows.jsonl\n"
-                 "                                     every row that cannot be read\n"},
+                 "                                     every row that cannot be read\n"
+                 "  windlass data keys                 what each key of a row means\n"},
     {.verb = "export",
      .sentence = "Writes a model folder or a GGUF file from a run or a checkpoint.",
      .usage = "RUN[:STEP] --to FOLDER|NAME.gguf [flags]",

@@ -70,7 +70,7 @@ struct ChatArgs {
 ExitCode run_chat(const ChatArgs& args);
 
 struct DataArgs {
-    enum class What : uint8_t { show, stats, check };
+    enum class What : uint8_t { show, stats, check, keys };
     What what = What::show;
     std::vector<std::string> words;  // configuration
     int64_t samples = 3;

@@ -4,36 +4,17 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/unit/text/chats.h"
 #include "tests/unit/text/fixtures.h"
 
 namespace windlass {
 namespace {
 
+using fixtures::chat_tokenizer;
+using fixtures::kChatMl;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The small tokenizer with a chat model's marks; `config` is its tokenizer_config.json.
-Tokenizer chat_tokenizer(const fixtures::Json& generation = {{"eos_token_id", {257, 263}}}) {
-    fixtures::Json json = fixtures::small_tokenizer_json();
-    int32_t id = 262;  // behind those of the small tokenizer
-    for (const char* mark : {"<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>"})
-        json["added_tokens"].push_back({{"id", id++},
-                                        {"content", mark},
-                                        {"special", true},
-                                        {"single_word", false},
-                                        {"lstrip", false},
-                                        {"rstrip", false},
-                                        {"normalized", false}});
-    fixtures::TempFolder folder;
-    folder.write("tokenizer.json", json.dump());
-    folder.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
-    folder.write("generation_config.json", generation.dump());
-    return Tokenizer::load(real_files(), folder.path());
-}
-
-constexpr const char* kChatMl =
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 constexpr const char* kMarked =
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m['role'] == 'assistant' %}"
     "{% generation %}{{ m['content'] }}<|im_end|>\n{% endgeneration %}"
@@ -59,23 +40,15 @@ constexpr const char* kTwoTurns =
 struct Made {
     std::vector<std::string> texts;  // of each sample, what is learned between [ and ]
     std::vector<Sample> samples;
+    RowNotes notes;
 };
 
 Made make(const char* text, std::string_view row, TrainTurns turns = TrainTurns::assistant,
           const Tokenizer& tokenizer = chat_tokenizer(), bool add_eos = true) {
     const ChatFormat format({.place = "t.jinja", .text = text, .tool_use = ""}, tokenizer, "2026-01-31");
     Made made;
-    made.samples = chat_samples(read_chat(row, RowFormat::chat, {}, "row"), format, turns, add_eos, "row");
-    for (const Sample& sample : made.samples) {
-        std::string shown;
-        for (size_t i = 0; i < sample.ids.size(); ++i) {
-            const bool learned = sample.trained[i] != 0, before = i > 0 && sample.trained[i - 1] != 0;
-            if (learned && !before) shown += '[';
-            if (!learned && before) shown += ']';
-            shown += tokenizer.decode({&sample.ids[i], 1}, false);
-        }
-        made.texts.push_back(shown + (sample.trained.back() ? "]" : ""));
-    }
+    made.samples = chat_samples(read_chat(row, RowFormat::chat, {}, "row"), format, turns, add_eos, "row", made.notes);
+    for (const Sample& sample : made.samples) made.texts.push_back(fixtures::shown(sample, tokenizer));
     return made;
 }
 

@@ -29,8 +29,10 @@ Outcome read_rows(std::string_view text, const RowsOptions& options = {}, const 
     fixtures::TempFolder folder;
     const std::string path = folder.write(name, text);
     Outcome out;
-    out.report = for_each_sample(real_files(), path, options, tokenizer,
-                                 [&](Sample&& sample) { out.samples.push_back(std::move(sample)); });
+    out.report = for_each_sample(real_files(), path, options, tokenizer, [&](Sample&& sample) {
+        out.samples.push_back(std::move(sample));
+        return true;
+    });
     return out;
 }
 
@@ -336,7 +338,8 @@ TEST(RowReader, BoundsItsLines) {
 TEST(Rows, ReadRealDataSets) {
     WINDLASS_NEEDS_SHARED_DATA("data-alpaca-style/alpaca_5000.json");
     const auto count = [](const std::string& path, const RowsOptions& options = {}) {
-        return for_each_sample(real_files(), fixtures::shared(path), options, fixtures::stories(), [](Sample&&) {});
+        return for_each_sample(real_files(), fixtures::shared(path), options, fixtures::stories(),
+                               [](Sample&&) { return true; });
     };
     EXPECT_EQ(count("data-alpaca-style/alpaca_en_demo.json").dropped_long, 0);
     EXPECT_GT(count("data-alpaca-style/alpaca_en_demo.json").samples, 900);

@@ -30,8 +30,10 @@ class TokenCacheTest : public testing::Test {
 
     std::vector<Sample> direct(const RowsOptions& options = {}) {
         std::vector<Sample> out;
-        for_each_sample(real_files(), data_, options, tokenizer_,
-                        [&](Sample&& sample) { out.push_back(std::move(sample)); });
+        for_each_sample(real_files(), data_, options, tokenizer_, [&](Sample&& sample) {
+            out.push_back(std::move(sample));
+            return true;
+        });
         return out;
     }
 
@@ -114,9 +116,9 @@ TEST_F(TokenCacheTest, AnyDamageToHeaderOrIndexRebuildsIt) {
         file->write_at(std::as_bytes(std::span(bytes)), 0);
     };
     std::vector<std::string> broken;
-    for (size_t i = 0; i < 136; i += 5) broken.push_back(good), broken.back()[i] ^= 1;
+    for (size_t i = 0; i < 144; i += 5) broken.push_back(good), broken.back()[i] ^= 1;
     for (size_t i = good.size() - 800; i < good.size(); i += 50) broken.push_back(good), broken.back()[i] ^= 1;
-    for (const size_t length : {size_t{0}, size_t{50}, size_t{136}, good.size() - 8, good.size() - 1})
+    for (const size_t length : {size_t{0}, size_t{50}, size_t{144}, good.size() - 8, good.size() - 1})
         broken.push_back(good.substr(0, length));
     broken.push_back(good + "12345678");
     for (const auto& bytes : broken) {
@@ -131,7 +133,7 @@ TEST_F(TokenCacheTest, DamageToARowIsNoticedWhenItIsRead) {
     {
         auto file = real_files().open(cache.path(), {.mode = OpenMode::update});
         const std::byte bad{0x7F};
-        file->write_at(std::span(&bad, 1), 136 + 2);
+        file->write_at(std::span(&bad, 1), 144 + 2);
     }
     EXPECT_THROW(cache.read(0), UserError);
     EXPECT_EQ(cache.read(1).ids.size(), cache.lengths()[1]);
@@ -143,8 +145,8 @@ TEST_F(TokenCacheTest, ForgedNumbersAreDamage) {
     const std::string good = fixtures::read(path);
     const auto put = [&](std::string bytes, size_t at, auto value) {
         std::memcpy(bytes.data() + at, &value, sizeof value);
-        const uint64_t sum = XXH3_64bits(bytes.data(), 128);
-        std::memcpy(bytes.data() + 128, &sum, sizeof sum);
+        const uint64_t sum = XXH3_64bits(bytes.data(), 136);
+        std::memcpy(bytes.data() + 136, &sum, sizeof sum);
         real_files().remove_file(path);
         real_files().open(path, {.mode = OpenMode::create})->write_at(std::as_bytes(std::span(bytes)), 0);
     };
@@ -158,13 +160,13 @@ TEST_F(TokenCacheTest, ForgedNumbersAreDamage) {
     int64_t index_offset = 0;
     std::memcpy(&index_offset, good.data() + kIndexOffset, 8);
     for (const int32_t id : {-1, INT32_MIN, tokenizer_.vocab_size(), INT32_MAX}) {
-        std::memcpy(forged.data() + 136, &id, 4);
+        std::memcpy(forged.data() + 144, &id, 4);
         uint32_t length = 0;
         std::memcpy(&length, forged.data() + index_offset, 4);
-        const auto sum = static_cast<uint32_t>(XXH3_64bits(forged.data() + 136, size_t{4} * length + (length + 7) / 8));
+        const auto sum = static_cast<uint32_t>(XXH3_64bits(forged.data() + 144, size_t{4} * length + (length + 7) / 8));
         std::memcpy(forged.data() + index_offset + 4, &sum, 4);
         const size_t index = static_cast<size_t>(index_offset);
-        put(forged, 120, uint64_t{XXH3_64bits(forged.data() + index, forged.size() - index)});
+        put(forged, 128, uint64_t{XXH3_64bits(forged.data() + index, forged.size() - index)});
         const TokenCache cache = open();
         try {
             cache.read(0);
@@ -172,6 +174,18 @@ TEST_F(TokenCacheTest, ForgedNumbersAreDamage) {
         } catch (const UserError& error) {
             EXPECT_THAT(error.what(), testing::HasSubstr("the token cache is damaged: sample 0 has the token"));
         }
+    }
+}
+
+// A second run reads no rows, and hears of them what the first did.
+TEST_F(TokenCacheTest, KeepsTheNotesOnItsRows) {
+    folder_.write("rows.jsonl", "{\"text\": \"a b\", \"flavour\": 1}\n{\"text\": \"c d\"}\n");
+    for (const bool is_built : {true, false}) {
+        testing::internal::CaptureStderr();
+        const TokenCache cache = open();
+        EXPECT_EQ(cache.was_built(), is_built);
+        EXPECT_EQ(cache.report().notes.unread_keys(), (std::map<std::string, int64_t>{{"flavour", 1}}));
+        EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("not read: \"flavour\" (1 row)"));
     }
 }
 

@@ -1,0 +1,125 @@
+// Pairs of answers as two conversations.
+#include <algorithm>
+
+#include "text/chat.h"
+#include "text/chat_reader.h"
+#include "text/jq_command.h"
+#include "text/message.h"
+
+namespace windlass {
+namespace {
+
+constexpr const char* kWholeForm =
+    "\"chosen\" and \"rejected\" as conversations that begin with the same question, or a \"prompt\" and two answers";
+
+bool is_answer(const Json& message) {
+    return message["role"] == "assistant";
+}
+
+class PairReader {
+  public:
+    PairReader(const Json& row, const FieldNames& names, std::string_view where)
+        : row_(row), names_(names), where_(where), chosen_(answer_of("chosen")), rejected_(answer_of("rejected")) {}
+
+    ChatPair read() {
+        const bool is_whole = begins_with_question(chosen_.messages()) || begins_with_question(rejected_.messages());
+        const Json question = is_whole ? shared_question() : question_beside();
+        if (is_whole) require_same_question(question);
+        return {chat_of(question, chosen_.messages(), "chosen", is_whole),
+                chat_of(question, rejected_.messages(), "rejected", is_whole)};
+    }
+
+  private:
+    ChatReader answer_of(const char* key) const {
+        ChatReader reader(row_, where_);
+        reader.add_any(row_[key], key, "assistant", true);
+        if (reader.is_empty()) throw UserError(ExitCode::data, where_, "\"{}\" is empty", key).hint(kWholeForm);
+        return reader;
+    }
+
+    static bool begins_with_question(const Json& messages) { return !is_answer(messages.front()); }
+
+    // What both conversations begin with, up to where they differ: it ends before an answer.
+    Json shared_question() const {
+        const Json &a = chosen_.messages(), &b = rejected_.messages();
+        size_t count = 0;
+        while (count < a.size() && count < b.size() && a[count] == b[count]) ++count;
+        if (count == a.size() || count == b.size()) count = std::min(a.size(), b.size()) - 1;  // equal answers
+        if (count == 0 || !is_answer(a[count]) || !is_answer(b[count]))
+            throw UserError(ExitCode::data, where_,
+                            "\"chosen\" and \"rejected\" are conversations with different questions")
+                .hint(kWholeForm);
+        return Json(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+
+    // The keys of the row that ask, where the answers are answers alone.
+    Json question_beside() const {
+        ChatReader reader(row_, where_);
+        std::string key;
+        const Json* const messages = find_messages(row_, names_, key, where_);
+        if (messages) {
+            reader.add_all(*messages, key);
+        } else if (find_member(row_, {names_.instruction})) {
+            reader.add_instruction(row_, names_, true);
+        } else if (const Json* const prompt = find_member(row_, {names_.prompt})) {
+            reader.add_any(*prompt, names_.prompt, "user", true);
+        }
+        reader.put_system(row_);
+        reader.require_said(row_, names_.prompt, false);
+        reader.require_said(row_, names_.instruction, false);
+        if (reader.is_empty()) throw UserError(ExitCode::data, where_, "the answers have no question").hint(kWholeForm);
+        Json question = reader.messages();
+        // Some repeat the preferred answer there.
+        if (is_answer(question.back())) {
+            if (question.back() != chosen_.messages().front())
+                throw UserError(ExitCode::data, where_, "\"{}\" ends in an answer that is not the chosen one", key)
+                    .hint("a conversation that ends in a question");
+            question.erase(question.size() - 1);
+        }
+        return question;
+    }
+
+    // What is next to whole conversations must be in them.
+    void require_same_question(const Json& question) const {
+        ChatReader reader(Json::object(), where_);
+        reader.add_all(question, "chosen");
+        reader.require_said(row_, names_.prompt, false);
+        reader.require_said(row_, names_.instruction, false);
+        reader.require_said(row_, names_.input, false);
+        std::string key;
+        const Json* const messages = find_messages(row_, names_, key, where_);
+        if (!messages) return;
+        ChatReader other(row_, where_);
+        other.add_all(*messages, key);
+        for (const Json* same : {&question, &chosen_.messages(), &rejected_.messages()})
+            if (other.messages() == *same) return;
+        throw UserError(ExitCode::data, where_, "\"{}\" is neither the question nor the conversation of an answer", key)
+            .hint(jq_command(where_, fmt::format("del({})", jq_member(key))) + ", which keeps the answers");
+    }
+
+    Chat chat_of(const Json& question, const Json& messages, const char* key, bool is_whole) const {
+        ChatReader reader(row_, where_);
+        for (const Json& message : question) reader.add(message, /*may_be_learnt=*/false);
+        for (size_t i = is_whole ? question.size() : 0; i < messages.size(); ++i) reader.add(messages[i]);
+        if (is_whole) reader.put_system(row_);
+        Chat chat = reader.take();
+        if (!chat.is_answer(chat.messages.size() - 1))
+            throw UserError(ExitCode::data, where_, "\"{}\" does not end a conversation by an assistant's answer", key)
+                .hint(R"({"role": "assistant", "content": "..."} as its last message, after a question)");
+        return chat;
+    }
+
+    const Json& row_;
+    const FieldNames& names_;
+    std::string_view where_;
+    ChatReader chosen_, rejected_;
+};
+
+}  // namespace
+
+ChatPair read_chat_pair(std::string_view json, const FieldNames& names, std::string_view where) {
+    const Json row = parse_row(json, where);
+    return PairReader(row, names, where).read();
+}
+
+}  // namespace windlass

@@ -1,0 +1,36 @@
+// tool_call.h: calls of tools, and what tools are, as chat templates read them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace windlass {
+
+inline constexpr const char* kCallForm = R"({"name": "...", "arguments": {}})";
+
+// {"type": "function", "function": {"name", "arguments"}} of a call in that form or in the shorter one, with arguments
+// opened where they are the text of an object. Throws UserError(data) naming `where`.
+Json call_of(Json call, std::string_view where);
+// sharegpt's function_call: the text of one call, or of a list of them.
+Json calls_in_text(const std::string& text, std::string_view where);
+
+// Members that are null, at any depth, are left out: whether there were any.
+bool drop_empty_members(Json& value);
+// Those of a call, except for arguments that the tool's own schema allows to be null. Arguments that were text have
+// only such nulls as their author wrote, and stay.
+bool drop_empty_members_of_call(Json& call, const Json& tools);
+
+// Tables of Arrow give every call, and every tool, the members of all others, null where it has none. They are left
+// out, as transformers' users mean it; a null that the tool's own schema allows is an argument, and stays.
+struct ToolList {
+    Json tools;                      // a list, or null
+    bool had_empty_members = false;  // some were left out
+};
+
+// A list of tools, or the text of one; nothing, null and empty text are none. `key` is what the row calls it.
+// Throws UserError(data) naming `where`.
+ToolList read_tools(const Json* value, std::string_view key, std::string_view where);
+
+}  // namespace windlass
