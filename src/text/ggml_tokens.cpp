@@ -48,6 +48,10 @@ void read_spaces(const TokenizerParts& parts, Where where, GgmlTokens& out) {
             refuse_part(where, "its pre-tokenizer cuts texts and knows nothing of bytes");
         has_marks = true;
         out.adds_space = out.adds_space || space->prepend != PrependScheme::never;
+        if (space->prepend != PrependScheme::never)
+            out.notes.emplace_back(
+                "llama.cpp puts a space in front of every text, this tokenizer only where a text does not begin with "
+                "one");
         if (space->prepend == PrependScheme::first)
             out.notes.emplace_back("llama.cpp puts a space after special tokens too, this tokenizer only before them");
     }
@@ -109,6 +113,11 @@ void read_characters(const TokenizerParts& parts, Where where, GgmlTokens& out) 
 void read_bytes(const TokenizerParts& parts, Where where, GgmlTokens& out) {
     for (const NormalizerStep& step : parts.normalizer.steps())
         if (!std::holds_alternative<NfcStep>(step)) refuse_part(where, "it changes texts before it cuts them");
+    if (!parts.normalizer.steps().empty())
+        out.notes.emplace_back(
+            "llama.cpp does not bring texts into Unicode's form NFC, this tokenizer does: accents that are characters "
+            "of "
+            "their own get other tokens");
     out.model = "gpt2";
     const GgmlCut cut = ggml_cut(parts, where);
     out.cut = cut.name;
@@ -137,7 +146,7 @@ void read_added(const TokenizerParts& parts, bool has_marks, GgmlTokens& out) {
         out.types[id] = static_cast<int32_t>(token.special ? GgmlTokenType::control : GgmlTokenType::user_defined);
         std::string text = token.content;
         for (size_t at = 0; has_marks && !token.special && (at = text.find(kMark, at)) != std::string::npos; ++at)
-            text.replace(at, kMark.size(), " ");
+            text.replace(at, kMark.size(), 1, ' ');  // of text, GCC 12 warns
         out.tokens[id] = std::move(text);
     }
     out.strips_as_phi3 = strips_as_phi3(parts.added_list);

@@ -175,13 +175,23 @@ class SampleMaker {
         sample.trained.push_back(1);
     }
 
-    Sample take_tokens(Row&& row, std::string_view where) const {
+    Sample take_tokens(Row&& row, std::string_view where) {
         for (const int32_t id : row.ids)
             if (id >= tokenizer_.vocab_size())
                 throw UserError(ExitCode::data, where, "the row has the id {}, the tokenizer has {} ids", id,
                                 tokenizer_.vocab_size())
                     .hint("rows made with this model's tokenizer");
+        if (ends_in_padding(row))
+            report_.notes.add("rows of ids end in padding that is trained: \"attention_mask\" hides it", where);
         return {std::move(row.ids), std::move(row.trained)};
+    }
+
+    // The last two tokens are the same one that pads, and trained.
+    bool ends_in_padding(const Row& row) const {
+        const size_t size = row.ids.size();
+        if (size < 2 || row.ids[size - 1] != row.ids[size - 2] || !row.trained[size - 1] || !row.trained[size - 2])
+            return false;
+        return row.ids.back() == tokenizer_.pad() || row.ids.back() == tokenizer_.eos();
     }
 
     void keep_end(Sample& sample, int64_t limit) const {

@@ -204,12 +204,25 @@ TEST(GgmlTokens, SpacesAreMarkedInFrontOnlyWhereTheTokenizerDoes) {
     json["pre_tokenizer"] = {
         {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}, {"split", false}};
     EXPECT_TRUE(character_table(json).adds_space);
-    EXPECT_THAT(character_table(json).notes, ElementsAre(HasSubstr("after special tokens too")));
+    EXPECT_THAT(character_table(json).notes,
+                ElementsAre(HasSubstr("in front of every text"), HasSubstr("after special tokens too")));
+    json["pre_tokenizer"]["prepend_scheme"] = "always";
+    EXPECT_THAT(character_table(json).notes, ElementsAre(HasSubstr("in front of every text")));
+    json["pre_tokenizer"]["prepend_scheme"] = "never";
+    EXPECT_THAT(character_table(json).notes, IsEmpty());
+    json["pre_tokenizer"]["prepend_scheme"] = "first";
     json["pre_tokenizer"]["split"] = true;
     EXPECT_THAT(refusal(), HasSubstr("its pre-tokenizer cuts texts"));
     json = characters();
     json["model"]["byte_fallback"] = false;
     EXPECT_THAT(refusal(), HasSubstr("do not become bytes"));
+}
+
+TEST(GgmlTokens, TextsThatAreBroughtIntoAnotherFormAreNoted) {
+    Json json = byte_level(bytes_after({split_by(kSplitOfLlama3)}, false));
+    EXPECT_THAT(table(json).notes, IsEmpty());
+    json["normalizer"] = {{"type", "NFC"}};
+    EXPECT_THAT(table(json).notes, ElementsAre(HasSubstr("NFC")));
 }
 
 TEST(GgmlTokens, RealTokenizersHaveTheirNames) {

@@ -142,6 +142,11 @@ TEST(RowMeaning, WhatTheAttentionMaskHidesIsNotTrained) {
     EXPECT_EQ(text(R"({"input_ids": [256, 72, 105], "completion_mask": [0, 0, 1]})"), "<s>H[i]");
     EXPECT_EQ(text(R"({"input_ids": [256, 72, 105, 33], "assistant_masks": [0, 0, 1, 0]})"), "<s>H[i]!");
     EXPECT_EQ(text(R"({"input_ids": [256, 72, 105], "loss_mask": [false, false, true]})"), "<s>H[i]");
+    EXPECT_THAT(read_them(R"({"input_ids": [256, 72, 257, 257]})", nullptr).report.notes.lines(),
+                ElementsAre(HasSubstr("end in padding that is trained")));
+    EXPECT_THAT(read_them(R"({"input_ids": [256, 72, 257, 257], "labels": [-100, 72, 257, -100]})", nullptr)
+                    .report.notes.lines(),
+                testing::IsEmpty());
     const std::pair<const char*, const char*> refused[] = {
         {R"("attention_mask": [1, 0, 1])", "hides a token between"},
         {R"("attention_mask": [0, 0, 0])", "hides every token"},
