@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/index.h"
+#include "base/log.h"
+#include "base/plural.h"
 #include "base/units.h"
 #include "model/adapters/adapter.h"
 #include "op/sparse_positions.h"
@@ -24,14 +25,13 @@ std::vector<LinearLayer> layers_of(const ModelSpec& model, std::span<const int> 
 }
 
 AdapterSettings new_pair(const Config& config, const ModelSpec& model, std::span<const int> weights) {
-    for (const int weight : weights) {
+    const auto is_above = [&](int weight) {
         const LinearLayer layer = linear_layer(model, weight);
-        const int64_t side = std::min(layer.in_cols, layer.out_cols);
-        if (config.lora_r > side)
-            throw UserError(ExitCode::usage, "lora_r", "{} is above the smaller side of {} [{}, {}]", config.lora_r,
-                            module_name(model, layer_of(model.params[at(weight)])), layer.out_cols, layer.in_cols)
-                .hint(fmt::format("lora_r {} or less", side));
-    }
+        return config.lora_r > std::min(layer.in_cols, layer.out_cols);
+    };
+    if (const auto count = std::ranges::count_if(weights, is_above); count > 0)
+        log_info("note: lora_r {} is above the smaller side of {}, which a lower rank serves as well", config.lora_r,
+                 counted(count, "layer"));
     const auto r = static_cast<double>(config.lora_r);
     return {.kind = "lora", .rank = config.lora_r, .scale = config.lora_alpha / (config.use_rslora ? std::sqrt(r) : r)};
 }

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
 
 #include "base/error.h"
@@ -23,11 +25,12 @@ constexpr size_t kShownMax = 200;  // of an expression
 // kind of mistake a wrong one is.
 class WholeNames {
   public:
-    WholeNames(std::string text, ExitCode code, std::string where)
+    // before: an expression for what may be in front of the text's part of a name.
+    WholeNames(std::string text, ExitCode code, std::string where, std::string_view before = "")
         : text_(std::move(text)), code_(code), where_(std::move(where)) {
         // By itself first: what closes the group that is put around it would be an expression, but another one.
         named([&] { Pattern::regex(text_, where_); });
-        named([&] { whole_ = Pattern::regex(fmt::format("\\A(?:{})\\z", text_), where_); });
+        named([&] { whole_ = Pattern::regex(fmt::format("\\A{}(?:{})\\z", before, text_), where_); });
     }
     bool fit(const std::string& module) const {
         bool fits = false;
@@ -134,6 +137,17 @@ void require_named(const AdapterFolder& folder, const PeftConfig& peft, const Mo
     }
 }
 
+// Whether names of an adapter's file fit modules: by their ends, or as expressions.
+FitsModule fits_module(const AdapterFolder& folder) {
+    return [known = std::make_shared<std::map<std::string, WholeNames>>(), where = folder.config_path()](
+               const std::string& pattern, bool is_whole, const std::string& module) {
+        if (is_name(pattern)) return is_named_by(module, {pattern});
+        const char* const before = is_whole ? "" : "(?:.*\\.)?";
+        const auto found = known->try_emplace(before + pattern, pattern, ExitCode::model, where, before).first;
+        return found->second.fit(module);
+    };
+}
+
 // Of an adapter that says which base it belongs to, where the base's weights are there.
 void require_base(const AdapterFolder& folder, const ModelFolder& base) {
     const std::string wanted = folder.base_checksum();
@@ -157,7 +171,8 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
         return std::nullopt;
     }
     AdapterFolder folder = AdapterFolder::open(files, folder_of(files, config.adapter));
-    const PeftConfig peft = read_peft_config(folder);
+    PeftConfig peft = read_peft_config(folder);
+    read_by_module(folder, model, fits_module(folder), peft.settings);
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
     require_named(folder, peft, model, layers);
     check_peft_numbers(folder);

@@ -23,6 +23,17 @@ std::vector<int64_t> global_offsets(const ModelSpec& model) {
     return starts;
 }
 
+AdapterSettings AdapterSettings::of_layer(std::string_view layer) const {
+    AdapterSettings own{
+        .kind = kind, .rank = rank, .scale = scale, .nonzeros = nonzeros, .seed = seed, .scales_input = scales_input};
+    const auto found = layers.find(layer);
+    if (found == layers.end()) return own;
+    own.rank = found->second.rank;
+    own.scale = found->second.scale;
+    own.scales_input = found->second.scales_input;
+    return own;
+}
+
 int64_t ModelSpec::param_count() const {
     int64_t count = 0;
     for (const ParamSpec& param : params) count += param.numel();

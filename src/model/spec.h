@@ -1,6 +1,7 @@
 // spec.h: ModelSpec: what is computed, and nothing about where or how it is trained.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,11 +45,24 @@ struct Block {
 
 // A small trained part next to some linear layers of a model (model/adapters).
 struct AdapterSettings {
-    std::string kind;      // as in configuration: "lora"
-    int64_t rank = 0;      // of a pair of matrices, or columns of a pair of projectors; 0 where the kind has none
-    double scale = 1;      // of the adapter's output
-    int64_t nonzeros = 0;  // of each row of sparse projectors
-    uint64_t seed = 0;     // of the projectors' positions
+    std::string kind;           // as in configuration: "lora"
+    int64_t rank = 0;           // of a pair of matrices, or columns of a pair of projectors; 0 where the kind has none
+    double scale = 1;           // of the adapter's output
+    int64_t nonzeros = 0;       // of each row of sparse projectors
+    uint64_t seed = 0;          // of the projectors' positions
+    bool scales_input = false;  // of trained scales: they multiply the layer's input, not its output
+
+    // Layers that have a rank, a scale or scales of their own, by name (AddedParam::layer).
+    struct Layer {
+        int64_t rank = 0;
+        double scale = 1;
+        bool scales_input = false;
+        auto operator<=>(const Layer&) const = default;
+    };
+    std::map<std::string, Layer, std::less<>> layers = {};
+
+    // As one layer has them.
+    AdapterSettings of_layer(std::string_view layer) const;
 };
 
 struct ModelSpec {

@@ -67,6 +67,9 @@ std::string model_key_words(const TrainedModel& model) {
                             merge_name(param.perturb.merge));
     if (model.adapter)
         text += fmt::format("{} {} {}\n", model.adapter->kind, model.adapter->rank, model.adapter->nonzeros);
+    if (model.adapter)
+        for (const auto& [layer, own] : model.adapter->layers)
+            text += fmt::format("{} {} {}\n", layer, own.rank, own.scales_input);
     return text;
 }
 

@@ -33,6 +33,7 @@ constexpr const char* kBeta1 = "beta1";
 constexpr const char* kBeta2 = "beta2";
 constexpr const char* kEpsilon = "epsilon";
 constexpr const char* kAdapter = "adapter";
+constexpr const char* kOwnLayers = "own";  // of an adapter: layers that have a rank or scales of their own
 constexpr std::array<std::string_view, 18> kKnown = {
     kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,  kStorage,
     kScales,      kFrozen,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon, kAdapter};
@@ -152,8 +153,11 @@ Json limits_of(const TrainedModel& model) {
 Json adapter_json(const TrainedModel& model) {
     Json layers = Json::array();
     for (const int weight : adapted_layers(model)) layers.push_back(layer_of(model.params[at(weight)]));
-    return {{"kind", model.adapter->kind},         {"rank", model.adapter->rank}, {"scale", model.adapter->scale},
-            {"nonzeros", model.adapter->nonzeros}, {"seed", model.adapter->seed}, {"layers", std::move(layers)}};
+    Json json = {{"kind", model.adapter->kind},         {"rank", model.adapter->rank}, {"scale", model.adapter->scale},
+                 {"nonzeros", model.adapter->nonzeros}, {"seed", model.adapter->seed}, {"layers", std::move(layers)}};
+    for (const auto& [layer, own] : model.adapter->layers)
+        json[kOwnLayers][layer] = {{"rank", own.rank}, {"scale", own.scale}, {"scales_input", own.scales_input}};
+    return json;
 }
 
 }  // namespace
@@ -276,6 +280,11 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
                     .nonzeros = integer_of(found->value("nonzeros", Json(0))).value_or(-1),
                     .seed = found->value("seed", uint64_t{0})};
         layers = found->at("layers").get<std::vector<std::string>>();
+        const Json own_layers = found->value(kOwnLayers, Json::object());
+        for (const auto& [layer, own] : own_layers.items())
+            settings.layers[layer] = {.rank = integer_of(own.at("rank")).value_or(-1),
+                                      .scale = own.at("scale").get<double>(),
+                                      .scales_input = own.at("scales_input").get<bool>()};
     } catch (const nlohmann::json::exception& error) {
         throw wrong(where, kAdapter, fmt::format("an adapter: {}", error.what()));
     }
@@ -285,6 +294,9 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
         throw wrong(where, kAdapter, "projectors that there are");
     if (settings.rank < 0 || settings.rank > kAdapterRankMax || !std::isfinite(settings.scale) || layers.empty())
         throw wrong(where, kAdapter, "an adapter that there is");
+    for (const auto& [layer, own] : settings.layers)
+        if (own.rank < 0 || own.rank > kAdapterRankMax || !std::isfinite(own.scale))
+            throw wrong(where, kAdapter, "an adapter that there is");
     std::vector<int> weights;
     for (const int weight : linear_layers(model)) {
         const auto layer = std::ranges::find(layers, layer_of(model.params[at(weight)]));

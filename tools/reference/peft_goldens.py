@@ -20,6 +20,7 @@ import peft
 import safetensors.torch
 import torch
 import transformers
+from peft.utils.other import get_pattern_key
 
 import cases
 import make_goldens as golden
@@ -54,6 +55,8 @@ def make_cases() -> list[AdapterCase]:
     full_paths = [f"model.layers.{path}" for path in ("0.self_attn.k_proj", "0.mlp.down_proj", "1.self_attn.o_proj")]
     scales = peft.IA3Config(target_modules=["k_proj", "v_proj", "up_proj"], feedforward_modules=[],
                             task_type="CAUSAL_LM")  # fmt: skip
+    inputs = peft.IA3Config(target_modules=["k_proj", "v_proj", "down_proj"], feedforward_modules=["down_proj"],
+                            task_type="CAUSAL_LM")  # fmt: skip
     return [
         AdapterCase("gpt2", "gpt2", lora(conv1d, fan_in_fan_out=True)),
         AdapterCase("gpt2_bare", "gpt2", lora(conv1d, fan_in_fan_out=True), bare=True),
@@ -69,6 +72,11 @@ def make_cases() -> list[AdapterCase]:
         AdapterCase("qwen3", "qwen3", lora(SEVEN)),
         AdapterCase("qwen3_bf16", "qwen3", lora(SEVEN), dtype=torch.bfloat16),
         AdapterCase("ia3", "llama", scales),
+        AdapterCase("ia3_feedforward", "llama_biases", inputs),
+        AdapterCase("ia3_conv1d", "gpt2", peft.IA3Config(target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True,
+                    feedforward_modules=["mlp.c_proj"], task_type="CAUSAL_LM")),  # fmt: skip
+        AdapterCase("llama_ranks", "llama", lora(SEVEN, rank_pattern={"q_proj": 2, "layers.1.mlp.*_proj": 9,
+                    "o_proj": 48}, alpha_pattern={r"model\.layers\.0\.self_attn\.[kv]_proj": 3, "q_proj": 5})),  # fmt: skip
     ]
 
 
@@ -133,7 +141,10 @@ def delta_of(weight, config, adapter: dict, module: str):
     is_conv1d = getattr(config, "fan_in_fan_out", False)
     if "ia3_l" in tensors:
         return weight * (tensors["ia3_l"].T if is_conv1d else tensors["ia3_l"]) - weight
-    scale = config.lora_alpha / (config.r**0.5 if config.use_rslora else config.r)
+    path, rank = module.removeprefix("base_model.model."), tensors["lora_A.weight"].shape[0]
+    alpha = config.alpha_pattern.get(get_pattern_key(config.alpha_pattern, path), config.lora_alpha)
+    assert rank == config.rank_pattern.get(get_pattern_key(config.rank_pattern, path), config.r)
+    scale = alpha / (rank**0.5 if config.use_rslora else rank)
     product = scale * tensors["lora_B.weight"] @ tensors["lora_A.weight"]
     return product.T if is_conv1d else product
 
@@ -150,6 +161,10 @@ def assert_merges(model_class, base: pathlib.Path, adapter: pathlib.Path) -> Non
         expected = before[weight].double() + delta_of(before[weight].double(), config, stored, module)
         assert golden.max_difference(after[weight], expected) < 1e-6, f"{weight} merges to something else"
         before.pop(weight), after.pop(weight)
+        bias, scales = weight.removesuffix("weight") + "bias", stored.get(f"{module}.ia3_l")
+        if scales is not None and scales.shape[1] == 1 and bias in before:  # of a layer's output, bias and all
+            assert golden.max_difference(after[bias], before[bias].double() * scales.flatten().double()) < 1e-6
+            before.pop(bias), after.pop(bias)
     assert all(torch.equal(before[name], after[name]) for name in before), "merging changed another tensor"
 
 

@@ -38,7 +38,7 @@ struct AdapterPart {
 // Where a kind writes what is after a layer.
 struct AdapterPlace {
     LinearLayer layer;
-    int in = 0, out = 0;     // values of the builder: the layer's input and output
+    int in = 0, out = 0;     // values of the builder: the layer's input and output; of write_input the input alone
     std::vector<int> parts;  // weights of the builder, in the order of AdapterKind::parts
 };
 
@@ -64,15 +64,24 @@ struct AdapterKind {
     std::vector<AdapterPart> (*parts)(const LinearLayer& layer, const AdapterSettings& settings) = nullptr;
     // Writes the ops after a layer; returns the value that takes the place of its output.
     int (*write)(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) = nullptr;
+    // Of a kind that changes a layer's input (AdapterSettings::scales_input): returns the value that takes its place,
+    // and `write` is not called.
+    int (*write_input)(ProgramBuilder& program, const AdapterPlace& place) = nullptr;
     // parts: all numbers of each part.
     void (*fuse)(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
                  const FuseRun& run) = nullptr;
-    // What peft's adapter_config.json says of the kind alone. Reading throws UserError(model, where), naming the field,
-    // for what would change the mathematics and is not there.
+    // What peft's adapter_config.json says of the kind alone, and for all layers. Reading throws UserError(model,
+    // where), naming the field, for what would change the mathematics and is not there.
     void (*write_config)(const AdapterSettings& settings, Json& config) = nullptr;
     AdapterSettings (*read_config)(const Json& config, std::string_view where) = nullptr;
     // Null: the kind adds no such product.
     LayerProjection (*projection)(const LinearLayer& layer, const AdapterSettings& settings) = nullptr;
+    // Fields of that file that say for some modules what another field says for all: the first has values by patterns
+    // of names ({"q_proj": 16}), or names alone, for which the other is true.
+    struct ByModule {
+        const char *field, *of;
+    };
+    std::span<const ByModule> by_module = {};
     std::string_view fields;         // of that file that it reads, parted by spaces: others are no concern of this kind
     bool rank_is_capped = false;     // a rank above a side of a layer is lowered to that side; else it is refused
     bool tunes_whole_model = false;  // its users want the model: a run ends with that, and no adapter's folder

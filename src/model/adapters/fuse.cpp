@@ -10,6 +10,7 @@ namespace {
 // An adapted layer, and its adapter's parts in the order of the kind.
 struct Adapted {
     LinearLayer layer;
+    AdapterSettings settings;
     std::vector<int> parts;
 };
 
@@ -21,8 +22,8 @@ class Fusing {
         for (size_t i = 0; i < model.params.size(); ++i) index[model.params[i].name] = static_cast<int>(i);
         for (const int weight : adapted_layers(model)) {
             const std::string layer(layer_of(model.params[at(weight)]));
-            Adapted adapted{linear_layer(model, weight), {}};
-            for (const AdapterPart& part : kind_.parts(adapted.layer, *model.adapter))
+            Adapted adapted{linear_layer(model, weight), model.adapter->of_layer(layer), {}};
+            for (const AdapterPart& part : kind_.parts(adapted.layer, adapted.settings))
                 adapted.parts.push_back(index.at(fmt::format("{}.{}", layer, part.name)));
             adapted_.push_back(std::move(adapted));
             weights_[weight] = adapted_.size() - 1;
@@ -38,7 +39,7 @@ class Fusing {
         if (weight == weights_.end() && !is_bias) return;
         const size_t index = is_bias ? bias->second : weight->second;
         if (loaded_ != static_cast<int64_t>(index)) load(index);
-        kind_.fuse(adapted_[index].layer, *model_.adapter, parts_, {is_bias, first, out});
+        kind_.fuse(adapted_[index].layer, adapted_[index].settings, parts_, {is_bias, first, out});
     }
 
   private:

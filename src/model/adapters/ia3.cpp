@@ -1,6 +1,6 @@
-// ia3.cpp: IA3: a trained scale of each output of a layer, l * (in W^T + b) (Liu et al., "Few-Shot Parameter-Efficient
+// ia3.cpp: IA3: a trained scale of each output of a layer, l * (in W^T + b), or of each input of one, (l * in) W^T + b,
+// which peft calls a feed-forward module (Liu et al., "Few-Shot Parameter-Efficient
 // Fine-Tuning is Better and Cheaper than In-Context Learning", NeurIPS 2022, arXiv 2205.05638, section 3.3).
-#include "base/error.h"
 #include "base/json.h"
 #include "model/adapters/config_fields.h"
 #include "model/adapters/kinds.h"
@@ -9,7 +9,11 @@
 namespace windlass {
 namespace ia3_adapter {
 
-std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& /*settings*/) {
+constexpr AdapterKind::ByModule kByModule[] = {{"feedforward_modules", "scales_input"}};
+
+std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& settings) {
+    if (settings.scales_input)
+        return {{.name = "ia3_l", .shape = {layer.in_cols}, .peft_shape = {1, layer.in_cols}, .first_mean = 1}};
     return {{.name = "ia3_l", .shape = {layer.out_cols}, .peft_shape = {layer.out_cols, 1}, .first_mean = 1}};
 }
 
@@ -17,30 +21,31 @@ int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSetti
     return program.apply(kScale, place.layer.role + ".ia3", {place.out}, {place.parts[0]}, ScaleAttrs{});
 }
 
-void fuse(const LinearLayer& layer, const AdapterSettings& /*settings*/, std::span<const std::vector<float>> parts,
+int write_input(ProgramBuilder& program, const AdapterPlace& place) {
+    return program.apply(kScale, place.layer.role + ".ia3", {place.in}, {place.parts[0]}, ScaleAttrs{});
+}
+
+void fuse(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
           const FuseRun& run) {
+    if (settings.scales_input && run.is_bias) return;
     const std::vector<float>& scales = parts[0];
     for (size_t i = 0; i < run.numbers.size(); ++i) {
         const int64_t element = run.first + static_cast<int64_t>(i);
-        const int64_t out = run.is_bias ? element : layer.in_out ? element % layer.out_cols : element / layer.in_cols;
-        run.numbers[i] *= scales[static_cast<size_t>(out)];
+        const int64_t cols = layer.in_out ? layer.out_cols : layer.in_cols;
+        const bool by_column = layer.in_out != settings.scales_input;
+        const int64_t scale = run.is_bias ? element : by_column ? element % cols : element / cols;
+        run.numbers[i] *= scales[static_cast<size_t>(scale)];
     }
 }
 
-void write_config(const AdapterSettings& /*settings*/, Json& config) {
+void write_config(const AdapterSettings& settings, Json& config) {
     config["feedforward_modules"] = Json::array();
     config["init_ia3_weights"] = true;
+    if (settings.scales_input) config["scales_input"] = true;
 }
 
-// peft scales the input of a feed-forward module, not its output.
 AdapterSettings read_config(const Json& config, std::string_view where) {
-    const auto found = config.find("feedforward_modules");
-    const bool is_empty = found == config.end() || found->is_null() || (found->is_array() && found->empty());
-    if (!is_empty)
-        throw UserError(ExitCode::model, where, "\"feedforward_modules\" is {}: scales of inputs are not implemented",
-                        shown(*found))
-            .hint("to merge it with peft, and to give the merged model");
-    return {.kind = "ia3"};
+    return {.kind = "ia3", .scales_input = flag_field(config, "scales_input", where)};
 }
 
 }  // namespace ia3_adapter
@@ -50,9 +55,11 @@ constinit const AdapterKind kIa3 = {
     .peft_type = "IA3",
     .parts = ia3_adapter::parts,
     .write = ia3_adapter::write,
+    .write_input = ia3_adapter::write_input,
     .fuse = ia3_adapter::fuse,
     .write_config = ia3_adapter::write_config,
     .read_config = ia3_adapter::read_config,
+    .by_module = ia3_adapter::kByModule,
     .fields = "feedforward_modules init_ia3_weights fan_in_fan_out",
 };
 

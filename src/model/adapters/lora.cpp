@@ -11,6 +11,7 @@
 namespace windlass {
 namespace lora_adapter {
 
+constexpr AdapterKind::ByModule kByModule[] = {{"rank_pattern", "r"}, {"alpha_pattern", "lora_alpha"}};
 constexpr double kScaleMax = 1e6;  // of files of others: far above all that is in use, and f32 holds its products
 
 // A is drawn as torch.nn.Linear's weights are, uniform within 1 / sqrt(in); B begins at zero, and so does what they
@@ -118,7 +119,8 @@ constinit const AdapterKind kLora = {
     .fuse = lora_adapter::fuse,
     .write_config = lora_adapter::write_config,
     .read_config = lora_adapter::read_config,
-    .fields = "r lora_alpha use_rslora init_lora_weights bias lora_dropout fan_in_fan_out",
+    .by_module = lora_adapter::kByModule,
+    .fields = "rank_pattern alpha_pattern r lora_alpha use_rslora init_lora_weights bias lora_dropout fan_in_fan_out",
 };
 
 }  // namespace windlass

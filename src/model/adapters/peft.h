@@ -3,6 +3,7 @@
 // Everything that can be wrong with an adapter is said before a number of it, or of its base, is read.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,13 @@ struct PeftConfig {
 };
 // UserError(model) naming the field that this version does not know, or that has a value without meaning.
 PeftConfig read_peft_config(const AdapterFolder& folder);
+
+// Whether a pattern of the file fits the name of a module: the whole name, or its end after a dot.
+using FitsModule = std::function<bool(const std::string& pattern, bool is_whole, const std::string& module)>;
+// Adds to the settings the ranks, scales and inputs that the file gives to some modules of this model
+// (AdapterKind::by_module), each by the first pattern that fits, as peft does. UserError(model) naming the field.
+void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const FitsModule& fits,
+                    AdapterSettings& settings);
 
 // The linear layers of `base` that the folder's tensors belong to: weights, in order. UserError(model) for a tensor
 // that belongs to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/json.h"
 #include "model/adapters/config_fields.h"
 #include "model/adapters/peft.h"
@@ -82,6 +83,30 @@ void read_targets(const Json& config, const std::string& where, PeftConfig& read
     for (const Json& target : *found) add(target);
 }
 
+// A field that says for some modules what `of` says for all.
+struct ModuleField {
+    const char* of;
+    const Json* patterns;
+};
+
+void require_patterns(const Json& value, const char* name, const std::string& where) {
+    const bool is_list = value.is_array() && std::ranges::all_of(value, &Json::is_string);
+    if ((is_list || value.is_object() || value.is_string()) && value.size() <= kTargetsMax) return;
+    throw UserError(ExitCode::model, where, "\"{}\" is {}, expected names of modules", name, shown(value))
+        .hint("an adapter that peft has saved");
+}
+
+// What {"q_proj": 16} says of this module; of names alone, that it is one of them.
+std::optional<Json> said_of(const Json& patterns, const std::string& module, const FitsModule& fits) {
+    if (patterns.is_string())
+        return fits(patterns.get<std::string>(), /*is_whole=*/true, module) ? std::optional(Json(true)) : std::nullopt;
+    for (const auto& [key, value] : patterns.items()) {
+        const std::string pattern = patterns.is_array() ? value.get<std::string>() : key;
+        if (fits(pattern, /*is_whole=*/false, module)) return patterns.is_array() ? Json(true) : value;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 PeftConfig read_peft_config(const AdapterFolder& folder) {
@@ -99,6 +124,32 @@ PeftConfig read_peft_config(const AdapterFolder& folder) {
         read.base = base->get<std::string>();
     read_targets(config, where, read);
     return read;
+}
+
+void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const FitsModule& fits,
+                    AdapterSettings& settings) {
+    const std::string where = folder.config_path();
+    const AdapterKind& kind = find_adapter(settings.kind);
+    std::vector<ModuleField> fields;
+    for (const auto& [name, of] : kind.by_module) {
+        const auto found = folder.config().find(name);
+        if (found == folder.config().end() || says_nothing(*found)) continue;
+        require_patterns(*found, name, where);
+        fields.push_back({of, &*found});
+    }
+    for (const int weight : fields.empty() ? std::vector<int>() : linear_layers(model)) {
+        const std::string layer(layer_of(model.params[at(weight)]));
+        Json config = folder.config();
+        bool is_own = false;
+        for (const ModuleField& field : fields) {
+            const std::optional<Json> said = said_of(*field.patterns, module_name(model, layer), fits);
+            if (said) config[field.of] = *said;
+            is_own |= said.has_value();
+        }
+        if (!is_own) continue;
+        const AdapterSettings own = kind.read_config(config, where);
+        settings.layers[layer] = {.rank = own.rank, .scale = own.scale, .scales_input = own.scales_input};
+    }
 }
 
 bool is_named_by(std::string_view module, const std::vector<std::string>& targets) {

@@ -61,7 +61,7 @@ void check_part(const AdapterFolder& folder, const TensorEntry& tensor, const Ad
         throw of_tensor(folder, tensor,
                         fmt::format("is {}, expected {} of this model's layer and the rank in {}",
                                     tensor.shape.to_string(), part.peft_shape.to_string(), kAdapterConfigName),
-                        "the base that the adapter was trained over; pairs of several ranks are not implemented");
+                        "the base that the adapter was trained over, and the two files of one adapter");
     const bool is_number = tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
     if (!is_number)
         throw of_tensor(folder, tensor, fmt::format("holds {}, expected F32, BF16 or F16", tensor.dtype_name),
@@ -86,12 +86,8 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
                             "the base that the adapter was trained over, whose linear layers have other names than "
                             "this model's; or to merge it with peft");
         const LinearLayer shape = linear_layer(base, layer->second);
-        if (!kind.rank_is_capped && settings.rank > std::min(shape.in_cols, shape.out_cols))
-            throw of_tensor(folder, tensor,
-                            fmt::format("rank {} is above the smaller side of {} [{}, {}]", settings.rank,
-                                        place->module, shape.out_cols, shape.in_cols),
-                            "the base that the adapter was trained over");
-        for (const AdapterPart& part : kind.parts(shape, settings)) {
+        const AdapterSettings own = settings.of_layer(layer_of(base.params[at(layer->second)]));
+        for (const AdapterPart& part : kind.parts(shape, own)) {
             if (part.name == place->part) check_part(folder, tensor, part);
         }
         if (!found[layer->second].emplace(place->part).second)
@@ -100,7 +96,8 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
     }
     std::vector<int> weights;
     for (const auto& [weight, parts] : found) {
-        for (const AdapterPart& part : kind.parts(linear_layer(base, weight), settings)) {
+        const AdapterSettings own = settings.of_layer(layer_of(base.params[at(weight)]));
+        for (const AdapterPart& part : kind.parts(linear_layer(base, weight), own)) {
             if (!parts.contains(part.name))
                 throw UserError(ExitCode::model, folder.weights_path(), "has {} of {}, but not its {}", *parts.begin(),
                                 module_name(base, layer_of(base.params[at(weight)])), part.name)

@@ -69,6 +69,23 @@ bool any_is_in_out(const ModelSpec& model) {
     return std::ranges::any_of(linear_layers(model), [&](int weight) { return linear_layer(model, weight).in_out; });
 }
 
+// What some layers have of their own, by the names of their modules.
+void write_by_module(const ModelSpec& model, const AdapterKind& kind, Json& config) {
+    const std::set<std::string> adapted = adapted_modules(model);
+    for (const auto& [layer, own] : model.adapter->layers) {
+        const std::string module = module_name(model, layer);
+        if (!adapted.contains(module)) continue;
+        Json said = Json::object();
+        kind.write_config(model.adapter->of_layer(layer), said);
+        for (const auto& [field, of] : kind.by_module) {
+            if (config[field].is_array())
+                config[field].push_back(module);
+            else if (said[of] != config[of])
+                config[field][module] = said[of];
+        }
+    }
+}
+
 std::string config_text(const ModelSpec& model, const PeftOptions& options) {
     const AdapterKind& kind = find_adapter(model.adapter->kind);
     Json config = {{"peft_type", kind.peft_type},
@@ -81,6 +98,7 @@ std::string config_text(const ModelSpec& model, const PeftOptions& options) {
                    {"modules_to_save", nullptr},
                    {"fan_in_fan_out", any_is_in_out(model)}};
     kind.write_config(*model.adapter, config);
+    write_by_module(model, kind, config);
     return config.dump(2) + "\n";
 }
 
@@ -88,7 +106,7 @@ Shape peft_shape(const ModelSpec& model, const AdapterKind& kind, const ParamSpe
     const auto weight = std::ranges::find(model.params, fmt::format("{}.weight", param.added->layer), &ParamSpec::name);
     WINDLASS_CHECK(weight != model.params.end(), "{} has no layer", param.name);
     const LinearLayer layer = linear_layer(model, static_cast<int>(weight - model.params.begin()));
-    for (const AdapterPart& part : kind.parts(layer, *model.adapter)) {
+    for (const AdapterPart& part : kind.parts(layer, model.adapter->of_layer(param.added->layer))) {
         if (part.name == param.added->part) return part.peft_shape;
     }
     WINDLASS_CHECK(false, "{} is no part of an adapter {}", param.name, kind.name);

@@ -45,6 +45,9 @@ struct Rewritten {
     std::vector<AddedWeight> added;  // after the program's own weights, in order
 };
 
+// How each of a program's weights is adapted; nothing for those that are not.
+using LayerSettings = std::vector<std::optional<AdapterSettings::Layer>>;
+
 // Writes a program again, with an adapter after some of its linear layers. What neighbouring layers of one input add
 // is after all of them, so that they stay neighbours (OpRecord::joins).
 class ProgramRewriter {
@@ -53,14 +56,16 @@ class ProgramRewriter {
         : whole_(whole), kind_(kind), settings_(settings), value_(whole.values.size()) {}
 
     // adapted: by the program's weights.
-    Rewritten write(const std::vector<bool>& adapted) {
+    Rewritten write(const LayerSettings& adapted) {
         for (const int input : whole_.inputs)
             value_[at(input)] = made_.input(whole_.values[at(input)].name, whole_.values[at(input)].spec.cols);
         for (const ProgramWeight& weight : whole_.weights) made_.weight(weight.role, weight.shape);
         for (const Node& node : whole_.nodes) {
-            if (!waiting_.empty() && (node.op != &kLinear || node.in != waiting_.front()->in)) write_waiting();
-            copy(node);
-            if (node.op == &kLinear && adapted[at(node.weights[0])]) waiting_.push_back(&node);
+            if (!waiting_.empty() && (node.op != &kLinear || node.in != waiting_.front().node->in)) write_waiting();
+            const bool is_adapted = node.op == &kLinear && adapted[at(node.weights[0])].has_value();
+            const bool is_before = is_adapted && adapted[at(node.weights[0])]->scales_input;
+            copy(node, is_before ? std::optional(write_input(node, *adapted[at(node.weights[0])])) : std::nullopt);
+            if (is_adapted && !is_before) waiting_.push_back({&node, *adapted[at(node.weights[0])]});
         }
         write_waiting();
         std::vector<int> outputs = whole_.outputs;
@@ -69,24 +74,47 @@ class ProgramRewriter {
     }
 
   private:
-    void copy(const Node& node) {
+    struct Waiting {
+        const Node* node;
+        AdapterSettings::Layer layer;
+    };
+
+    void copy(const Node& node, std::optional<int> input) {
         std::vector<int> in = node.in;
         for (int& value : in) value = value_[at(value)];
+        if (input) in[0] = *input;
         const int out = node.out[0];
         value_[at(out)] =
             made_.apply(*node.op, whole_.values[at(out)].name, std::move(in), node.weights, node.spec.attrs);
     }
 
+    AdapterSettings settings_with(const AdapterSettings::Layer& own) const {
+        AdapterSettings settings = settings_.of_layer("");
+        settings.rank = own.rank, settings.scale = own.scale, settings.scales_input = own.scales_input;
+        return settings;
+    }
+
+    // The place of an adapter, with its parts.
+    AdapterPlace place_at(const Node& node, const AdapterSettings& settings) {
+        AdapterPlace place{.layer = layer_at(whole_, node), .in = value_[at(node.in[0])]};
+        for (AdapterPart& part : kind_.parts(place.layer, settings)) {
+            place.parts.push_back(made_.weight(fmt::format("{}.{}", place.layer.role, part.name), part.shape));
+            added_.push_back({node.weights[0], std::move(part)});
+        }
+        return place;
+    }
+
+    int write_input(const Node& node, const AdapterSettings::Layer& own) {
+        return kind_.write_input(made_, place_at(node, settings_with(own)));
+    }
+
     void write_waiting() {
-        for (const Node* node : waiting_) {
-            const int beside = node->weights[0];
+        for (const auto& [node, own] : waiting_) {
+            const AdapterSettings settings = settings_with(own);
+            AdapterPlace place = place_at(*node, settings);
             int& out = value_[at(node->out[0])];
-            AdapterPlace place{.layer = layer_at(whole_, *node), .in = value_[at(node->in[0])], .out = out};
-            for (AdapterPart& part : kind_.parts(place.layer, settings_)) {
-                place.parts.push_back(made_.weight(fmt::format("{}.{}", place.layer.role, part.name), part.shape));
-                added_.push_back({beside, std::move(part)});
-            }
-            out = kind_.write(made_, place, settings_);
+            place.out = out;
+            out = kind_.write(made_, place, settings);
         }
         waiting_.clear();
     }
@@ -96,7 +124,7 @@ class ProgramRewriter {
     const AdapterSettings& settings_;
     ProgramBuilder made_;
     std::vector<int> value_;  // from a value of the whole program to its value in the new one
-    std::vector<const Node*> waiting_;
+    std::vector<Waiting> waiting_;
     std::vector<AddedWeight> added_;
 };
 
@@ -134,9 +162,15 @@ class ModelRewriter {
     }
 
   private:
+    std::optional<AdapterSettings::Layer> own_settings(int param) const {
+        if (!adapted_[at(param)]) return std::nullopt;
+        const AdapterSettings own = settings_.of_layer(layer_of(model_.params[at(param)]));
+        return AdapterSettings::Layer{own.rank, own.scale, own.scales_input};
+    }
+
     std::vector<std::string> rewrite(Block& block) {
-        std::vector<bool> adapted;
-        for (const int param : block.params) adapted.push_back(adapted_[at(param)]);
+        LayerSettings adapted;
+        for (const int param : block.params) adapted.push_back(own_settings(param));
         const auto [known, is_new] = programs_.try_emplace({block.program, adapted});
         if (is_new) known->second = ProgramRewriter(*block.program, kind_, settings_).write(adapted);
         std::vector<std::string> names;
@@ -165,7 +199,7 @@ class ModelRewriter {
     const AdapterKind& kind_;
     std::vector<bool> adapted_;  // by parameter
     // The old programs are kept, so that no new one has the address of one of them.
-    std::map<std::pair<std::shared_ptr<const Program>, std::vector<bool>>, Rewritten> programs_;
+    std::map<std::pair<std::shared_ptr<const Program>, LayerSettings>, Rewritten> programs_;
     std::map<std::string, ParamSpec> added_;  // by name
 };
 
@@ -215,8 +249,9 @@ std::vector<ProjectedLayer> projected_layers(const ModelSpec& model) {
     std::vector<ProjectedLayer> layers;
     for (const int weight : adapted_layers(model)) {
         const LinearLayer layer = linear_layer(model, weight);
-        const std::vector<AdapterPart> added = kind.parts(layer, *model.adapter);
-        const LayerProjection of = kind.projection(layer, *model.adapter);
+        const AdapterSettings settings = model.adapter->of_layer(layer_of(model.params[at(weight)]));
+        const std::vector<AdapterPart> added = kind.parts(layer, settings);
+        const LayerProjection of = kind.projection(layer, settings);
         const auto param = [&](size_t part) {
             return parts.at({layer_of(model.params[at(weight)]), added[part].name});
         };

@@ -1,12 +1,14 @@
 // model_fixtures.h: small configurations and model folders for the tests of this floor.
 #pragma once
 
+#include <regex>
 #include <string>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "format/model_folder.h"
 #include "format/model_folder_writer.h"
+#include "model/adapters/peft.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "op/ops.h"
@@ -48,8 +50,23 @@ inline const std::vector<std::string>& peft_golden_names() {
                                                    "qwen2",
                                                    "qwen3",
                                                    "qwen3_bf16",
-                                                   "ia3"};
+                                                   "ia3",
+                                                   "ia3_feedforward",
+                                                   "ia3_conv1d",
+                                                   "llama_ranks"};
     return names;
+}
+
+// What adapter_config.json says, for each module of this model.
+inline AdapterSettings peft_settings(const AdapterFolder& folder, const ModelSpec& model) {
+    AdapterSettings settings = read_peft_config(folder).settings;
+    read_by_module(
+        folder, model,
+        [](const std::string& pattern, bool is_whole, const std::string& module) {
+            return std::regex_match(module, std::regex(is_whole ? pattern : "(.*\\.)?(" + pattern + ")"));
+        },
+        settings);
+    return settings;
 }
 
 inline ModelSpec build_text(const std::string& text) {

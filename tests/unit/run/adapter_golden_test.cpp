@@ -22,8 +22,8 @@ std::unique_ptr<Engine> peft_engine(const std::string& base, const std::string& 
                                     const Plan& plan, const std::string& store_path) {
     ModelFolder folder = ModelFolder::open(real_files(), base);
     const AdapterFolder opened = AdapterFolder::open(real_files(), adapter);
-    const AdapterSettings settings = read_peft_config(opened).settings;
     const ModelSpec own = build_folder(folder);
+    const AdapterSettings settings = peft_settings(opened, own);
     const MethodOptions method{.beta1 = adamw.at("betas")[0],
                                .beta2 = adamw.at("betas")[1],
                                .epsilon = adamw.at("eps"),

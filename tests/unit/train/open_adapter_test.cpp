@@ -162,15 +162,29 @@ TEST_F(OpenAdapter, ScalesAsItIsTold) {
     EXPECT_EQ(put(config).adapter->scale, 1.0);
 }
 
-TEST_F(OpenAdapter, RefusesARankAboveASide) {
+TEST_F(OpenAdapter, TakesARankAboveASideWithANote) {
     Config config;
     config.adapter = "lora";
     config.lora_r = 17;
-    EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }),
-                HasSubstr("lora_r: 17 is above the smaller side of model.layers.0.self_attn.k_proj [16, 32]. Try: "
-                          "lora_r 16 or less"));
-    config.lora_target_modules = {"q_proj"};
-    EXPECT_NO_THROW(put(config));
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(put(config).adapter->rank, 17);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                HasSubstr("note: lora_r 17 is above the smaller side of 4 layers, which a lower rank serves as well"));
+}
+
+TEST_F(OpenAdapter, GivesModulesWhatThePatternsOfTheFileSay) {
+    const std::string ranks = peft_golden("llama_ranks");
+    const AdapterSettings settings = *put_folder(ranks).adapter;
+    EXPECT_EQ(settings.of_layer("model.layers.1.self_attn.q_proj").rank, 2);
+    EXPECT_EQ(settings.of_layer("model.layers.1.self_attn.q_proj").scale, 5.0 / 2);
+    EXPECT_EQ(settings.of_layer("model.layers.0.self_attn.k_proj").scale, 3.0 / 4);
+    EXPECT_EQ(settings.of_layer("model.layers.1.self_attn.k_proj").scale, 7.0 / 4);
+    EXPECT_EQ(settings.of_layer("model.layers.1.mlp.up_proj").rank, 9);
+    EXPECT_THAT(refusal(ExitCode::model,
+                        [&] {
+                            put_folder(changed("rank_pattern", {{"q_proj(", 2}}));
+                        }),
+                HasSubstr("\"q_proj(\" is not a regular expression"));
 }
 
 TEST_F(OpenAdapter, OpensFolders) {

@@ -9,7 +9,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "model/adapters/adapter.h"
 #include "tests/unit/method/lone_model.h"
+#include "tests/unit/model/model_fixtures.h"
 
 namespace windlass {
 namespace {
@@ -162,6 +165,29 @@ TEST(TrajectorySettings, HoldWhenUpdatesAreFolded) {
     each_step.merge = Merge::each_step;
     EXPECT_THAT(changes(header_of(each_step), header_of(window)),
                 ElementsAre("merge_updates was each_step, is per_window"));
+}
+
+// A log alone makes the adapter again, with the ranks and scales of each layer.
+TEST(TrajectorySettings, KeepWhatLayersOfAnAdapterHaveOfTheirOwn) {
+    const ModelFolder folder = ModelFolder::open(real_files(), golden_folder("llama"));
+    const ModelSpec base = build_folder(folder);
+    const std::vector<int> layers = linear_layers_of_layers(base);
+    const std::string q = "model.layers.0.self_attn.q_proj";
+    for (const AdapterSettings& settings :
+         {AdapterSettings{.kind = "lora", .rank = 4, .scale = 2, .layers = {{q, {.rank = 40, .scale = 0.5}}}},
+          AdapterSettings{.kind = "ia3", .layers = {{q, {.scales_input = true}}}}}) {
+        const TrainedModel model(with_adapter(base, settings, layers));
+        const ModelSpec again = with_logged_adapter(header_of({}, model), "log", base);
+        ASSERT_EQ(again.params.size(), model.params.size());
+        for (size_t param = 0; param < again.params.size(); ++param)
+            EXPECT_EQ(again.params[param].shape, model.params[param].shape) << again.params[param].name;
+        EXPECT_EQ(again.adapter->layers, settings.layers);
+    }
+    TrajectoryHeader forged = header_of({}, TrainedModel(with_adapter(base, {.kind = "lora", .rank = 4}, layers)));
+    Json json = Json::parse(forged.settings);
+    json["adapter"]["own"][q] = {{"rank", -3}, {"scale", 1}, {"scales_input", false}};
+    forged.settings = json.dump();
+    EXPECT_THROW(with_logged_adapter(forged, "log", base), UserError);
 }
 
 TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {

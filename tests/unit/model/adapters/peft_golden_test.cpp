@@ -21,8 +21,8 @@ struct PeftGolden {
           adapter(AdapterFolder::open(real_files(), path + "/adapter")),
           base(build_folder(folder)),
           numbers(SafetensorsReader::open(real_files(), path + "/golden.safetensors")) {
-        const PeftConfig config = read_peft_config(adapter);
-        model = with_adapter(base, config.settings, peft_layers(adapter, config.settings, base));
+        const AdapterSettings settings = peft_settings(adapter, base);
+        model = with_adapter(base, settings, peft_layers(adapter, settings, base));
         values = read_all(model, first_weights(folder, model, 0, &adapter));
     }
 

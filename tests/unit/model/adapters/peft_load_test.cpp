@@ -36,8 +36,7 @@ class PeftLoad : public testing::Test {
         const std::string path = temp_ / fmt::format("{}", ++opened_);
         write_adapter(path, config, tensors_);
         const AdapterFolder folder = AdapterFolder::open(real_files(), path);
-        const PeftConfig peft = read_peft_config(folder);
-        settings_ = peft.settings;
+        settings_ = peft_settings(folder, base_.model);
         layers_ = peft_layers(folder, settings_, base_.model);
         check_peft_numbers(folder);
     }
@@ -129,12 +128,36 @@ TEST_F(PeftLoad, RefusesRanksThatAreNone) {
     }
 }
 
-TEST_F(PeftLoad, RefusesARankAboveASide) {
+TEST_F(PeftLoad, TakesARankAboveASide) {
     set("r", 33);
     replace(fmt::format("{}lora_A.weight", kQ), {33, 32});
     replace(fmt::format("{}lora_B.weight", kQ), {32, 33});
-    EXPECT_THAT(of_tensors(),
-                HasSubstr("rank 33 is above the smaller side of model.layers.0.self_attn.q_proj [32, 32]"));
+    EXPECT_NO_THROW(open());
+    EXPECT_EQ(settings_.rank, 33);
+}
+
+TEST_F(PeftLoad, GivesModulesRanksAndScalesByTheFirstPatternThatFits) {
+    const auto own = [&] { return settings_.of_layer("model.layers.0.self_attn.q_proj"); };
+    set("alpha_pattern", {{"k_proj", 3}, {"0.self_attn.q_proj", 6}, {"q_proj", 9}});
+    open();
+    EXPECT_EQ(own().scale, 3.0);
+    EXPECT_EQ(settings_.scale, 2.0);
+    set("alpha_pattern", {{"proj", 6}, {"layers.1.*", 6}});
+    open();
+    EXPECT_EQ(own().scale, 2.0) << "a pattern fits from a dot on";
+    set("rank_pattern", {{"q_.*", 5}});
+    EXPECT_THAT(of_tensors(), HasSubstr("is [2, 32], expected [5, 32]"));
+    replace(fmt::format("{}lora_A.weight", kQ), {5, 32});
+    replace(fmt::format("{}lora_B.weight", kQ), {32, 5});
+    open();
+    EXPECT_EQ(own().rank, 5);
+    EXPECT_EQ(own().scale, 4.0 / 5);
+    for (const Json& rank : {Json(0), Json("5"), Json(1 << 20)}) {
+        set("rank_pattern", {{"q_proj", rank}});
+        EXPECT_THAT(of_config(), HasSubstr(fmt::format("\"r\" is {}", rank.dump())));
+    }
+    set("rank_pattern", 7);
+    EXPECT_THAT(of_config(), HasSubstr("\"rank_pattern\" is 7, expected names of modules"));
 }
 
 TEST_F(PeftLoad, RefusesScalesThatAreNone) {
@@ -182,8 +205,6 @@ TEST_F(PeftLoad, RefusesFieldsThatChangeTheMathematics) {
     const std::pair<const char*, Json> cases[] = {
         {"use_dora", true},
         {"modules_to_save", {"lm_head"}},
-        {"rank_pattern", {{"q_proj", 4}}},
-        {"alpha_pattern", {{"q_proj", 4}}},
         {"layer_replication", Json::array({Json::array({0, 2})})},
         {"trainable_token_indices", {1, 2}},
         {"target_parameters", {"experts.down_proj"}},
@@ -218,14 +239,21 @@ TEST_F(PeftLoad, RefusesOtherKinds) {
     }
 }
 
-TEST_F(PeftLoad, RefusesIa3ThatScalesInputs) {
+TEST_F(PeftLoad, TakesIa3ThatScalesInputs) {
     config_ = {{"peft_type", "IA3"}, {"target_modules", {"up_proj"}}, {"feedforward_modules", {"up_proj"}}};
     tensors_ = {f32_tensor(fmt::format("{}0.mlp.up_proj.ia3_l", kRoot), {48, 1})};
-    EXPECT_THAT(of_config(), HasSubstr("\"feedforward_modules\" is [\"up_proj\"]: scales of inputs are not"));
+    EXPECT_THAT(of_tensors(), HasSubstr("is [48, 1], expected [1, 32]"));
+    replace(fmt::format("{}0.mlp.up_proj.ia3_l", kRoot), {1, 32});
+    for (const Json& names : {Json({"up_proj"}), Json("model.layers.*up_proj")}) {
+        set("feedforward_modules", names);
+        EXPECT_NO_THROW(open()) << names.dump();
+    }
+    set("feedforward_modules", Json::array({3}));
+    EXPECT_THAT(of_config(), HasSubstr("\"feedforward_modules\" is [3], expected names of modules"));
     set("feedforward_modules", Json::array());
+    EXPECT_THAT(of_tensors(), HasSubstr("is [1, 32], expected [48, 1]"));
+    replace(fmt::format("{}0.mlp.up_proj.ia3_l", kRoot), {48, 1});
     EXPECT_NO_THROW(open());
-    replace(fmt::format("{}0.mlp.up_proj.ia3_l", kRoot), {1, 48});
-    EXPECT_THAT(of_tensors(), HasSubstr("is [1, 48], expected [48, 1]"));
 }
 
 TEST_F(PeftLoad, RefusesTargetsThatAreNone) {

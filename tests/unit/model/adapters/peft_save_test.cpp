@@ -146,6 +146,27 @@ TEST(SavePeft, WritesGpt2ByInputsAndOutputs) {
     EXPECT_EQ(saved.folder->find("base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight")->shape, (Shape{4, 32}));
 }
 
+// What peft reads back by the first pattern that fits.
+TEST(SavePeft, WritesWhatModulesHaveOfTheirOwn) {
+    const std::string q = "model.layers.0.self_attn.q_proj", down = "model.layers.1.mlp.down_proj";
+    const GoldenBase llama("llama");
+    const SavedPeft pairs(llama, modules_of(kBothLayers, {"self_attn.q_proj", "mlp.down_proj"}),
+                          {.kind = "lora",
+                           .rank = 4,
+                           .scale = 2,
+                           .layers = {{q, {.rank = 2, .scale = 4}}, {down, {.rank = 9, .scale = 1}}}});
+    EXPECT_EQ(pairs.config()["rank_pattern"], (Json{{q, 2}, {down, 9}}));
+    EXPECT_EQ(pairs.config()["alpha_pattern"], (Json{{down, 9.0}})) << "8 / 2 is the usual alpha of a rank of 2";
+    EXPECT_EQ(peft_settings(*pairs.folder, llama.model).layers.at(q).scale, 4);
+    EXPECT_EQ(peft_settings(*pairs.folder, llama.model).layers.at(down).rank, 9);
+    const SavedPeft scales(llama, modules_of(kBothLayers, {"self_attn.q_proj", "mlp.down_proj"}),
+                           {.kind = "ia3", .layers = {{down, {.scales_input = true}}}});
+    EXPECT_EQ(scales.config()["feedforward_modules"], Json::array({down}));
+    EXPECT_FALSE(scales.config().contains("scales_input"));
+    EXPECT_EQ(scales.folder->find(fmt::format("base_model.model.{}.ia3_l", down))->shape, (Shape{1, 48}));
+    EXPECT_EQ(scales.folder->find(fmt::format("base_model.model.{}.ia3_l", q))->shape, (Shape{32, 1}));
+}
+
 TEST(SavePeft, WritesScalesAsColumns) {
     const SavedPeft saved(GoldenBase("llama"), modules_of(kBothLayers, {"mlp.up_proj"}), {.kind = "ia3"});
     EXPECT_EQ(saved.config()["peft_type"], "IA3");
