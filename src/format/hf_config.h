@@ -84,35 +84,4 @@ class HfConfig {
     Node* node_;
 };
 
-enum class RopeKind { none, default_, linear, llama3, yarn, longrope };
-
-// How rotary angles are made. Pair i of the first D channels of a head turns by position * theta^(-2i/D), its frequency
-// divided by `factor` (linear), by a factor that depends on its wavelength (llama3, yarn), or by one of its own.
-struct RopeSpec {
-    RopeKind kind = RopeKind::none;
-    double theta = 10000.0;
-    double factor = 1.0;
-    double low_freq_factor = 1.0;   // llama3: wavelengths above original_length / low_freq_factor are stretched,
-    double high_freq_factor = 1.0;  // those below original_length / high_freq_factor are kept
-    int64_t original_length = 0;    // positions of the model before it was stretched
-    double rotary_share = 1.0;      // of a head's channels that turn
-    double scale = 1.0;             // yarn, longrope: of the turned channels
-    double beta_fast = 32.0;        // yarn: pairs that turn more often than this in original_length are kept,
-    double beta_slow = 1.0;         // those that turn less often than this are stretched
-    bool truncate = true;           // yarn: to whole pairs
-    std::vector<double> short_factors = {};  // longrope: a factor a pair, for texts of up to original_length tokens,
-    std::vector<double> long_factors = {};   // and for longer ones
-    bool operator==(const RopeSpec&) const = default;
-};
-
-// Phi's files may turn a part of each head, and say "su" or "yarn" where they mean longrope.
-enum class RopeDialect { common, phi };
-
-// Reads rope_theta with rope_scaling (type or rope_type), or rope_parameters, flat or by layer type: those of
-// `layer_type`, or where it is empty, those on which all layer types agree.
-// Kinds that we do not implement (dynamic, ...) and, where it is not Phi's, a partial rotary factor are refused by
-// name.
-RopeSpec read_rope(const HfConfig& config, double theta_fallback, std::string_view layer_type = {},
-                   RopeDialect dialect = RopeDialect::common);
-
 }  // namespace windlass

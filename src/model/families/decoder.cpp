@@ -188,7 +188,7 @@ DecoderSpec read_decoder(const HfConfig& config, const DecoderDefaults& defaults
     layer.gate = defaults.gate;
     require_gate(config, layer.gate);
     read_heads(config, defaults, layer);
-    layer.rope = read_rope_table(config, layer.head_size, defaults.theta, defaults.layer_type, defaults.rope);
+    layer.rope = read_rope_table(config, layer.head_size, defaults.rope);
     const int64_t layers = read_size(config, "num_hidden_layers", kLayersMax, defaults.layers);
     spec.layers.assign(static_cast<size_t>(layers), layer);
     return spec;

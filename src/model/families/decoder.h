@@ -52,14 +52,14 @@ struct DecoderSpec {
 struct DecoderDefaults {
     int64_t vocab = 0, hidden = 0, inner = 0, layers = 0, positions = 0;
     int64_t heads = 0, key_heads = 0, head_size = 0;
-    double theta = 10000.0, norm_eps = 1e-6;
+    double norm_eps = 1e-6;
     bool tied = false;
-    RopeDialect rope = RopeDialect::common;
-    std::string_view layer_type = {};  // whose rope it is, where the file has one for each type
+    RopeRules rope = {};
     SwigluAttrs::Kind gate = SwigluAttrs::Kind::silu;
 };
 
-// Sizes, norm, rope and whether the table is tied; layers that are all alike, without biases and windows.
+// Sizes, norm, rope and whether the table is tied; layers that are all alike (with the first rope that the family has),
+// without biases and windows.
 DecoderSpec read_decoder(const HfConfig& config, const DecoderDefaults& defaults = {});
 
 // The window of each layer: where "layer_types" is given it decides which layers slide; else those from `first_sliding`

@@ -39,6 +39,10 @@ double read_softcap(const HfConfig& config, const char* key, double fallback) {
 }
 
 DecoderSpec read_gemma3(const HfConfig& config) {
+    // Layers with a window have a rope of their own; rope_scaling is about the others.
+    static constexpr RopeBase kRopes[] = {{.layer_type = "full_attention", .theta = 1e6},
+                                          {.layer_type = "sliding_attention", .key = "rope_local_base_freq"}};
+    constexpr RopeRules kRules = {.bases = kRopes};
     DecoderSpec spec = read_gemma(config, {.vocab = 262'208,
                                            .hidden = 2304,
                                            .inner = 9216,
@@ -47,22 +51,12 @@ DecoderSpec read_gemma3(const HfConfig& config) {
                                            .heads = 8,
                                            .key_heads = 4,
                                            .head_size = 256,
-                                           .theta = 1e6,
-                                           .layer_type = "full_attention"});
+                                           .rope = kRules});
     // Newer files write next to the layers' types what made them.
     config.find_integer("_sliding_window_pattern", 1, kLayersMax);
     const int64_t pattern = config.find_integer("sliding_window_pattern", 1, kLayersMax).value_or(6);
     spec.set_windows(read_gemma_windows(config, spec.layers.size(), pattern));
-    // Layers with a window have a rope of their own, which is not stretched.
-    constexpr double kLocalTheta = 1e4;
-    const int64_t head_size = spec.layers[0].head_size;
-    const std::shared_ptr<const RopeTable> local =
-        config.has("rope_parameters")
-            ? read_rope_table(config, head_size, kLocalTheta, "sliding_attention")
-            : std::make_shared<RopeTable>(
-                  rope_table({.kind = RopeKind::default_,
-                              .theta = config.find_number("rope_local_base_freq", 1.0, 1e15).value_or(kLocalTheta)},
-                             head_size));
+    const std::shared_ptr<const RopeTable> local = read_rope_table(config, spec.layers[0].head_size, kRules, 1);
     for (LayerSpec& layer : spec.layers) {
         layer.qk_norm = QkNorm::per_head;
         if (layer.window > 0) layer.rope = local;

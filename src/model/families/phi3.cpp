@@ -13,14 +13,12 @@ void require_one(const HfConfig& config, const char* key) {
 }
 
 DecoderSpec read(const HfConfig& config) {
-    DecoderSpec spec = read_decoder(config, {.norm_eps = 1e-5, .rope = RopeDialect::phi});
+    DecoderSpec spec = read_decoder(config, {.norm_eps = 1e-5, .rope = {.dialect = RopeDialect::phi}});
     const int64_t window = read_sliding_window(config, 0);
     for (LayerSpec& layer : spec.layers) {
         layer.fused = true;
         layer.window = window;
     }
-    config.find_integer("original_max_position_embeddings", 1,
-                        kPositionsMax);  // says nothing where rope is not longrope
     require_one(config, "full_attn_mod");
     require_one(config, "interpolate_factor");
     return spec;

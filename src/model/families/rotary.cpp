@@ -48,7 +48,8 @@ double yarn_frequency(const RopeSpec& rope, int64_t channels, int64_t pair, doub
 void check_factors(const HfConfig& config, const char* key, const std::vector<double>& factors, int64_t pairs) {
     if (std::ssize(factors) != pairs)
         throw UserError(ExitCode::model, config.where(), "\"{}\" has {} numbers, heads turn {} pairs", key,
-                        factors.size(), pairs);
+                        factors.size(), pairs)
+            .hint(fmt::format("the list \"{}\" of the published model", key));
 }
 
 }  // namespace
@@ -70,14 +71,15 @@ RopeTable rope_table(const RopeSpec& rope, int64_t head_size) {
     return table;
 }
 
-std::shared_ptr<const RopeTable> read_rope_table(const HfConfig& config, int64_t head_size, double theta_fallback,
-                                                 std::string_view layer_type, RopeDialect dialect) {
-    const RopeSpec rope = read_rope(config, theta_fallback, layer_type, dialect);
+std::shared_ptr<const RopeTable> read_rope_table(const HfConfig& config, int64_t head_size, const RopeRules& rules,
+                                                 size_t base) {
+    const RopeSpec rope = read_rope(config, rules, base);
     const int64_t channels = turned_channels(rope, head_size);
     if (channels % 2 != 0 || channels == 0)
         throw UserError(ExitCode::model, config.where(),
                         "\"partial_rotary_factor\" {} of heads of {} channels turns {}, expected an even number",
-                        rope.rotary_share, head_size, channels);
+                        rope.rotary_share, head_size, channels)
+            .hint("the \"partial_rotary_factor\" of the published model");
     if (rope.kind == RopeKind::longrope) {
         check_factors(config, "short_factor", rope.short_factors, channels / 2);
         check_factors(config, "long_factor", rope.long_factors, channels / 2);

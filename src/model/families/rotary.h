@@ -2,10 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 #include <vector>
 
-#include "format/hf_config.h"
+#include "format/hf_config_rope.h"
 
 namespace windlass {
 
@@ -21,9 +20,8 @@ struct RopeTable {
 // Chen et al. 2023 (position interpolation); llama3, yarn and longrope as in transformers' modeling_rope_utils.
 RopeTable rope_table(const RopeSpec& rope, int64_t head_size);
 
-// What this configuration says of layers of this type (read_rope), held against the size of their heads.
-std::shared_ptr<const RopeTable> read_rope_table(const HfConfig& config, int64_t head_size, double theta_fallback,
-                                                 std::string_view layer_type = {},
-                                                 RopeDialect dialect = RopeDialect::common);
+// The rope of layers of type rules.bases[base] (read_rope), checked against the size of their heads.
+std::shared_ptr<const RopeTable> read_rope_table(const HfConfig& config, int64_t head_size, const RopeRules& rules,
+                                                 size_t base = 0);
 
 }  // namespace windlass

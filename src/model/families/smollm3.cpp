@@ -20,7 +20,8 @@ std::vector<bool> read_turning_layers(const HfConfig& config, size_t layers) {
 }
 
 DecoderSpec read(const HfConfig& config) {
-    DecoderSpec spec = read_decoder(config, {.theta = 2e6, .tied = true});
+    static constexpr RopeBase kRopes[] = {{.theta = 2e6}};
+    DecoderSpec spec = read_decoder(config, {.tied = true, .rope = {.bases = kRopes}});
     config.integer("num_key_value_heads", 1, kHeadsMax);  // transformers takes 4 where it is missing: better stated
     const std::vector<bool> turns = read_turning_layers(config, spec.layers.size());
     const int64_t stated = read_sliding_window(config, 0);

@@ -1,7 +1,7 @@
 #include "format/hf_config_keys.h"
 
 #include "base/json.h"
-#include "format/hf_config.h"
+#include "format/hf_config_rope.h"
 #include "tests/place.h"
 #include "tests/unit/format/safetensors_bytes.h"
 
@@ -107,7 +107,7 @@ TEST(HfConfigKeys, AreTakenNotToBeThereWhereTheUserSaysSo) {
 TEST(HfConfigKeys, OfASectionAreIgnoredByTheNameThatTheComplaintGives) {
     const std::string member = R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "mscale": 1.5}, "a.b": 1)";
     HfConfig config = with("llama", member);
-    (void)read_rope(config, 10000.0);
+    (void)read_rope(config);
     EXPECT_THAT(message_of<UserError>([&] { config.finish(); }),
                 testing::AllOf(HasSubstr("config.json: rope_scaling: \"mscale\" is 1.5"),
                                HasSubstr("Try: ignore_config_keys: [rope_scaling.mscale]")));
@@ -115,7 +115,7 @@ TEST(HfConfigKeys, OfASectionAreIgnoredByTheNameThatTheComplaintGives) {
     const std::vector<std::string> keys = {"rope_scaling.mscale", "rope_scaling.absent", "absent.mscale", "a.b"};
     again.ignore(keys);
     EXPECT_THAT(again.ignored(), ElementsAre("rope_scaling.mscale", "a.b"));
-    EXPECT_EQ(read_rope(again, 10000.0).factor, 2.0);
+    EXPECT_EQ(read_rope(again).factor, 2.0);
     again.finish();
     // Deeper, and what is in a text or a list is no member.
     HfConfig deep =
@@ -123,7 +123,7 @@ TEST(HfConfigKeys, OfASectionAreIgnoredByTheNameThatTheComplaintGives) {
     const std::vector<std::string> deep_keys = {"rope_parameters.full.mscale", "x.y", "z.0"};
     deep.ignore(deep_keys);
     EXPECT_THAT(deep.ignored(), ElementsAre("rope_parameters.full.mscale"));
-    EXPECT_EQ(read_rope(deep, 10000.0).theta, 5.0);
+    EXPECT_EQ(deep.section("rope_parameters").section("full").number("rope_theta", 1, 9), 5.0);
     deep.finish();
 }
 

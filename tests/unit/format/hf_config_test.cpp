@@ -3,6 +3,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "format/hf_config_rope.h"
 #include "tests/place.h"
 #include "tests/unit/format/safetensors_bytes.h"
 
@@ -110,61 +111,6 @@ TEST(HfConfig, KeepsTheTextUnchanged) {
     EXPECT_EQ(config_of(text).to_text(), text);
 }
 
-// ---- rope ----
-
-RopeSpec rope_of(std::string text) {
-    const HfConfig config = config_of(std::move(text));
-    const RopeSpec rope = read_rope(config, 10000.0);
-    config.finish();
-    return rope;
-}
-
-TEST(Rope, ReadsOldAndNewSpellingsAlike) {
-    const RopeSpec plain{.kind = RopeKind::default_, .theta = 5e5};
-    EXPECT_EQ(rope_of("{}"), (RopeSpec{.kind = RopeKind::default_}));
-    EXPECT_EQ(rope_of(R"({"rope_theta":500000})"), plain);
-    EXPECT_EQ(rope_of(R"({"rope_theta":500000.0,"rope_scaling":null})"), plain);
-    EXPECT_EQ(rope_of(R"({"rope_parameters":{"rope_type":"default","rope_theta":5e5}})"), plain);
-    EXPECT_EQ(rope_of(R"({"rope_theta":5e5,"rope_parameters":{"rope_type":"default"}})"), plain);
-    EXPECT_EQ(rope_of(R"({"rope_parameters":{"full_attention":{"rope_type":"default","rope_theta":5e5},
-                                             "sliding_attention":{"rope_type":"default","rope_theta":5e5}}})"),
-              plain);
-    const RopeSpec linear{.kind = RopeKind::linear, .factor = 4.0};
-    EXPECT_EQ(rope_of(R"({"rope_scaling":{"type":"linear","factor":4}})"), linear);
-    EXPECT_EQ(rope_of(R"({"rope_scaling":{"rope_type":"linear","type":"linear","factor":4.0}})"), linear);
-}
-
-TEST(Rope, ReadsLlama3) {
-    const std::string section = R"({"factor":32.0,"high_freq_factor":4.0,"low_freq_factor":1.0,
-                                    "original_max_position_embeddings":8192,"rope_type":"llama3")";
-    const RopeSpec want{.kind = RopeKind::llama3,
-                        .theta = 5e5,
-                        .factor = 32,
-                        .low_freq_factor = 1,
-                        .high_freq_factor = 4,
-                        .original_length = 8192};
-    EXPECT_EQ(rope_of(R"({"rope_theta":500000.0,"rope_scaling":)" + section + "}}"), want);
-    EXPECT_EQ(rope_of(R"({"rope_parameters":)" + section + R"(,"rope_theta":500000.0}})"), want);
-}
-
-TEST(Rope, RefusesWhatItDoesNotCompute) {
-    const auto refusal = [](const char* text) { return complaint([&] { rope_of(text); }); };
-    for (const char* type : {"proportional", "dynamic", "mrope"})
-        EXPECT_THAT(refusal(fmt::format(R"({{"rope_scaling":{{"type":"{}","factor":2}}}})", type).c_str()),
-                    HasSubstr(type));
-    EXPECT_THAT(refusal(R"({"partial_rotary_factor":0.5})"), HasSubstr("partial_rotary_factor"));
-    EXPECT_THAT(refusal(R"({"rope_parameters":{"rope_type":"default","partial_rotary_factor":0.5}})"),
-                HasSubstr("partial_rotary_factor"));
-    EXPECT_THAT(refusal(R"({"rope_scaling":{"type":"linear"}})"), HasSubstr("rope_scaling: \"factor\" is missing"));
-    EXPECT_THAT(refusal(R"({"rope_scaling":{"type":"linear","factor":0}})"), HasSubstr("\"factor\" is 0"));
-    EXPECT_THAT(refusal(R"({"rope_scaling":{"type":"linear","factor":2,"attention_factor":1}})"),
-                HasSubstr("attention_factor"));
-    EXPECT_THAT(refusal(R"({"rope_theta":1e4,"rope_parameters":{"rope_type":"default","rope_theta":1e6}})"),
-                HasSubstr("contradicts \"rope_theta\""));
-    EXPECT_THAT(refusal(R"({"rope_parameters":{"a":{"rope_theta":1e6},"b":{"rope_theta":1e4}}})"), HasSubstr("differ"));
-    EXPECT_THAT(refusal(R"({"rope_theta":"fast"})"), HasSubstr("expected a number"));
-}
-
 // ---- published configs ----
 
 // Reads a dense decoder's config the way a family does. False for families that are not ours.
@@ -188,7 +134,7 @@ bool read_like_a_family(const HfConfig& config) {
     (void)config.find_text("hidden_act");
     (void)config.find_texts("layer_types");
     (void)config.flag("tie_word_embeddings", false);
-    (void)read_rope(config, 10000.0);
+    (void)read_rope(config);
     const std::string_view unused[] = {"sliding_window", "max_window_layers"};
     config.finish(type == "llama" ? std::span<const std::string_view>() : unused);
     return true;

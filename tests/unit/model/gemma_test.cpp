@@ -45,7 +45,7 @@ TEST(Gemma, IsReadInItsOlderAndNewerSpelling) {
                          {"layer_types", nullptr},
                          {"rope_theta", 1000.0},
                          {"rope_local_base_freq", 100.0},
-                         {"rope_scaling", {{"type", "linear"}, {"factor", 8.0}}},
+                         {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
                          {"sliding_window_pattern", 2}};
     const ModelSpec text = build_text(golden_config("gemma3_text"));
     expect_same_programs(text, build_text(golden_config("gemma3_text", older3)));

@@ -69,8 +69,10 @@ TEST(RotaryTables, TakeThreeNamesOfPhisLongRope) {
 
 // Phi-3.5-mini: the file of the collection says 4096 positions, Microsoft's says 131072.
 TEST(RotaryTables, ScaleLongRopeByHowFarItWasStretched) {
-    const Json changes = {{"max_position_embeddings", 131072}, {"original_max_position_embeddings", 4096}};
-    const ModelSpec model = build_text(golden_config("phi4_mini", changes));
+    Json config = Json::parse(in_other_spelling(golden_config("phi4_mini")));
+    config["max_position_embeddings"] = 131072;
+    config["original_max_position_embeddings"] = 4096;
+    const ModelSpec model = build_text(config.dump());
     const auto& attrs = nodes_of(model, kRope).at(0)->spec.get<RopeAttrs>();
     EXPECT_DOUBLE_EQ(attrs.scale, std::sqrt(1 + std::log(32.0) / std::log(4096.0)));
     EXPECT_EQ(attrs.short_length, 4096);
