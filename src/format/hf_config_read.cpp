@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kAll[] = {"_attn_implementation",
                                      "_attn_implementation_internal",
+                                     "_commit_hash",
                                      "_experts_implementation",
                                      "_experts_implementation_internal",
                                      "_name_or_path",
@@ -18,6 +19,7 @@ constexpr std::string_view kAll[] = {"_attn_implementation",
                                      "architectures",
                                      "attention_chunk_size",
                                      "attention_dropout",
+                                     "attn_implementation",
                                      "base_model_pp_plan",
                                      "base_model_tp_plan",
                                      "bos_token_id",
@@ -27,6 +29,7 @@ constexpr std::string_view kAll[] = {"_attn_implementation",
                                      "distributed_config",
                                      "dtype",
                                      "eos_token_id",
+                                     "experts_implementation",
                                      "first_k_dense_replace",
                                      "fusion_config",
                                      "gradient_checkpointing",
@@ -79,10 +82,19 @@ constexpr std::string_view kAll[] = {"_attn_implementation",
                                      "use_return_dict",
                                      "vocab_size"};
 
-constexpr std::string_view kGemma2[] = {
-    "attention_bias",        "attn_logit_softcapping",      "final_logit_softcapping",
-    "hidden_activation",     "intermediate_size",           "num_key_value_heads",
-    "query_pre_attn_scalar", "use_bidirectional_attention", "use_cache"};
+constexpr std::string_view kGemma2[] = {"_rope_type_labels",
+                                        "attention_bias",
+                                        "attn_logit_softcapping",
+                                        "final_logit_softcapping",
+                                        "hidden_activation",
+                                        "intermediate_size",
+                                        "num_key_value_heads",
+                                        "original_max_position_embeddings",
+                                        "partial_rotary_factor",
+                                        "query_pre_attn_scalar",
+                                        "rope_theta",
+                                        "use_bidirectional_attention",
+                                        "use_cache"};
 
 constexpr std::string_view kGemma3[] = {"attention_bias",
                                         "attn_logit_softcapping",
@@ -102,7 +114,8 @@ constexpr std::string_view kGemma3[] = {"attention_bias",
                                         "use_bidirectional_attention",
                                         "vision_config"};
 
-constexpr std::string_view kGemma3Text[] = {"_sliding_window_pattern",
+constexpr std::string_view kGemma3Text[] = {"_rope_type_labels",
+                                            "_sliding_window_pattern",
                                             "attention_bias",
                                             "attn_logit_softcapping",
                                             "final_logit_softcapping",
@@ -111,7 +124,12 @@ constexpr std::string_view kGemma3Text[] = {"_sliding_window_pattern",
                                             "intermediate_size",
                                             "mm_tokens_per_image",
                                             "num_key_value_heads",
+                                            "original_max_position_embeddings",
+                                            "partial_rotary_factor",
                                             "query_pre_attn_scalar",
+                                            "rope_local_base_freq",
+                                            "rope_theta",
+                                            "sliding_window_pattern",
                                             "text_config",
                                             "use_bidirectional_attention",
                                             "use_cache",
@@ -139,10 +157,26 @@ constexpr std::string_view kGpt2[] = {"activation_function",
                                       "summary_use_proj",
                                       "use_cache"};
 
-constexpr std::string_view kLlama[] = {"attention_bias",      "hidden_act",     "intermediate_size", "mlp_bias",
-                                       "num_key_value_heads", "pretraining_tp", "use_cache"};
+constexpr std::string_view kLlama[] = {"_rope_type_labels",
+                                       "attention_bias",
+                                       "hidden_act",
+                                       "intermediate_size",
+                                       "mlp_bias",
+                                       "num_key_value_heads",
+                                       "original_max_position_embeddings",
+                                       "partial_rotary_factor",
+                                       "pretraining_tp",
+                                       "rope_theta",
+                                       "use_cache"};
 
-constexpr std::string_view kMistral[] = {"hidden_act", "intermediate_size", "num_key_value_heads", "use_cache"};
+constexpr std::string_view kMistral[] = {"_rope_type_labels",
+                                         "hidden_act",
+                                         "intermediate_size",
+                                         "num_key_value_heads",
+                                         "original_max_position_embeddings",
+                                         "partial_rotary_factor",
+                                         "rope_theta",
+                                         "use_cache"};
 
 constexpr std::string_view kOpt[] = {"_remove_final_layer_norm",
                                      "activation_function",
@@ -155,26 +189,67 @@ constexpr std::string_view kOpt[] = {"_remove_final_layer_norm",
                                      "use_cache",
                                      "word_embed_proj_dim"};
 
-constexpr std::string_view kQwen2[] = {"hidden_act",          "intermediate_size", "max_window_layers",
-                                       "num_key_value_heads", "use_cache",         "use_sliding_window"};
+constexpr std::string_view kQwen2[] = {
+    "_rope_type_labels",     "hidden_act",          "intermediate_size",
+    "max_window_layers",     "num_key_value_heads", "original_max_position_embeddings",
+    "partial_rotary_factor", "rope_theta",          "use_cache",
+    "use_sliding_window"};
 
-constexpr std::string_view kQwen3[] = {"attention_bias",      "hidden_act", "intermediate_size", "max_window_layers",
-                                       "num_key_value_heads", "use_cache",  "use_sliding_window"};
+constexpr std::string_view kQwen3[] = {"_rope_type_labels",
+                                       "attention_bias",
+                                       "hidden_act",
+                                       "intermediate_size",
+                                       "max_window_layers",
+                                       "num_key_value_heads",
+                                       "original_max_position_embeddings",
+                                       "partial_rotary_factor",
+                                       "rope_theta",
+                                       "use_cache",
+                                       "use_sliding_window"};
 
-constexpr std::string_view kGranite[] = {"attention_bias", "attention_multiplier", "embedding_multiplier",
-                                         "hidden_act",     "intermediate_size",    "logits_scaling",
-                                         "mlp_bias",       "num_key_value_heads",  "residual_multiplier",
+constexpr std::string_view kGranite[] = {"_rope_type_labels",
+                                         "attention_bias",
+                                         "attention_multiplier",
+                                         "embedding_multiplier",
+                                         "hidden_act",
+                                         "intermediate_size",
+                                         "logits_scaling",
+                                         "mlp_bias",
+                                         "num_key_value_heads",
+                                         "original_max_position_embeddings",
+                                         "partial_rotary_factor",
+                                         "residual_multiplier",
+                                         "rope_theta",
                                          "use_cache"};
 
-constexpr std::string_view kOlmo2[] = {"attention_bias", "hidden_act", "intermediate_size", "num_key_value_heads",
-                                       "use_cache"};
+constexpr std::string_view kOlmo2[] = {
+    "_rope_type_labels",     "attention_bias",      "hidden_act",
+    "intermediate_size",     "num_key_value_heads", "original_max_position_embeddings",
+    "partial_rotary_factor", "rope_theta",          "use_cache"};
 
-constexpr std::string_view kPhi3[] = {
-    "embd_pdrop",  "hidden_act", "intermediate_size", "num_key_value_heads", "original_max_position_embeddings",
-    "resid_pdrop", "use_cache"};
+constexpr std::string_view kPhi3[] = {"_rope_type_labels",
+                                      "embd_pdrop",
+                                      "hidden_act",
+                                      "intermediate_size",
+                                      "num_key_value_heads",
+                                      "original_max_position_embeddings",
+                                      "partial_rotary_factor",
+                                      "resid_pdrop",
+                                      "rope_theta",
+                                      "use_cache"};
 
-constexpr std::string_view kSmollm3[] = {"attention_bias",         "hidden_act",     "intermediate_size",   "mlp_bias",
-                                         "no_rope_layer_interval", "no_rope_layers", "num_key_value_heads", "use_cache",
+constexpr std::string_view kSmollm3[] = {"_rope_type_labels",
+                                         "attention_bias",
+                                         "hidden_act",
+                                         "intermediate_size",
+                                         "mlp_bias",
+                                         "no_rope_layer_interval",
+                                         "no_rope_layers",
+                                         "num_key_value_heads",
+                                         "original_max_position_embeddings",
+                                         "partial_rotary_factor",
+                                         "rope_theta",
+                                         "use_cache",
                                          "use_sliding_window"};
 
 struct TypeKeys {

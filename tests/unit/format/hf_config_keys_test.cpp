@@ -62,6 +62,21 @@ TEST(HfConfigKeys, StopWhereTransformersReadsThem) {
     with("llama", R"("layer_norm_elementwise_affine": false)").finish();
 }
 
+// Keys that a configuration class takes while it is made, without having a field for them.
+TEST(HfConfigKeys, StopWhereTransformersTakesThemWithoutAField) {
+    for (const std::string_view type : kTypes) {
+        const bool turns = type != "gpt2" && type != "opt" && type != "gemma3";  // whose text is a section
+        for (const char* key : {"rope_theta", "original_max_position_embeddings", "partial_rotary_factor"})
+            if (turns) EXPECT_THAT(complaint(type, fmt::format("\"{}\": 8", key)), HasSubstr("it may change")) << type;
+        for (const char* key : {"rope_scaling", "head_dim", "is_causal", "attention_chunk_size"})
+            EXPECT_THAT(complaint(type, fmt::format("\"{}\": 8", key)), HasSubstr("it may change")) << type;
+    }
+    for (const char* key : {"rope_local_base_freq", "sliding_window_pattern"}) {
+        EXPECT_THAT(complaint("gemma3_text", fmt::format("\"{}\": 8", key)), HasSubstr("it may change"));
+        with("llama", fmt::format("\"{}\": 8", key)).finish();
+    }
+}
+
 // Each key of the lists, by itself: one that transformers reads and nobody here implements stops the load by its name.
 TEST(HfConfigKeys, OfTheListsStopOrAreKnownToChangeNothing) {
     for (const std::string_view type : kTypes) {
