@@ -298,7 +298,8 @@ class RopeReader {
     RopeReader(const HfConfig& config, const RopeRules& rules, const RopeBase& base)
         : config_(config), rules_(rules), base_(base), is_of_layers_(rules.bases.size() > 1) {
         refuse_null(config, base.key);
-        if (rules.dialect == RopeDialect::phi) refuse_null(config, kShare);
+        if (rules.dialect == RopeDialect::phi)
+            for (const char* key : {kShare, kOriginal}) refuse_null(config, key);
         theta_ = config.find_number(base.key, kThetaMin, kThetaMax);
         share_ = config.find_number(kShare, 0.0, 1.0);
         check_share(config, share_.value_or(1.0), rules.dialect);

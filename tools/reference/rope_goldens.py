@@ -114,7 +114,8 @@ def bases() -> list[dict]:
 
 def lengths() -> list[dict]:
     """original_max_position_embeddings in the file, in the object, in both, in neither."""
-    found = [{ORIGINAL: 32}, {ORIGINAL: 32, OLD: section("linear")}, {ORIGINAL: None}]
+    found = [{ORIGINAL: 32}, {ORIGINAL: 32, OLD: section("linear")}, {ORIGINAL: None},
+             {FLAT: section("default"), ORIGINAL: None}]  # fmt: skip
     for kind, place in itertools.product(["llama3", "yarn", "longrope"], [OLD, FLAT, FULL]):
         bare = without(section(kind), ORIGINAL)
         found += [{**at(place, bare), ORIGINAL: 32}, at(place, bare), {**at(place, section(kind)), ORIGINAL: 32},
