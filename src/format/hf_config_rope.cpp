@@ -274,7 +274,7 @@ void check_parts(const HfConfig& object, const RopeRules& rules) {
             throw rope_error(object, "\"{}\" is no type of layer of this family: it has {}", part, names)
                 .hint(fmt::format("parts {}", names));
     const auto outside = [&](const char* key) {
-        return rope_error(object, "\"{}\" is outside of the parts {}: it says nothing of either", key, names)
+        return rope_error(object, "\"{}\" is outside of the parts {}: transformers reads only these", key, names)
             .hint(fmt::format("\"{}\" in the part that it is about", key));
     };
     for (const char* key : {"rope_type", "type"})
@@ -288,7 +288,7 @@ void check_parts(const HfConfig& object, const RopeRules& rules) {
 // transformers 4 wants "rope_type" of these families, 5 reads "type" as no scaling.
 void require_rope_type(const HfConfig& older) {
     if (older.has("type") && !older.has("rope_type"))
-        throw rope_error(older, "\"type\" without \"rope_type\": versions of transformers pass it or fail")
+        throw rope_error(older, "\"type\" without \"rope_type\": versions of transformers ignore it or fail")
             .hint("\"rope_type\" in place of \"type\"");
 }
 
