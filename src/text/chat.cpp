@@ -1,17 +1,26 @@
 #include "text/chat.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "text/chat_reader.h"
 #include "text/message.h"
 
 namespace windlass {
 namespace {
 
-// Keys next to a conversation that may repeat a part of it.
-void require_agreement(const Json& row, const FieldNames& names, const ChatReader& reader) {
-    for (const std::string* key : {&names.prompt, &names.instruction, &names.input})
-        reader.require_said(row, *key, /*by_assistant=*/false);
-    for (const std::string* key : {&names.completion, &names.output})
-        reader.require_said(row, *key, /*by_assistant=*/true);
+// Some completions repeat the prompt.
+void add_completion(const Json& completion, const std::string& key, const Json& row, ChatReader& reader,
+                    std::string_view where) {
+    ChatReader answer(row, where);
+    answer.add_any(completion, key, "assistant", /*may_be_learnt=*/true);
+    const Json &asked = reader.messages(), &said = answer.messages();
+    const bool repeats =
+        said.size() > asked.size() && !asked.empty() && std::equal(asked.begin(), asked.end(), said.begin());
+    if (!said.empty() && said[0]["role"] != "assistant" && !repeats)
+        throw UserError(ExitCode::data, where, "\"{}\" begins with a message that no model writes", key)
+            .hint("a list that begins with the assistant's answer");
+    for (size_t i = repeats ? asked.size() : 0; i < said.size(); ++i) reader.add(said[i], answer.may_be_learnt(i));
 }
 
 void read_messages(const Json& row, const FieldNames& names, ChatReader& reader, std::string_view where) {
@@ -19,16 +28,15 @@ void read_messages(const Json& row, const FieldNames& names, ChatReader& reader,
     if (const Json* const messages = find_messages(row, names, key, where)) {
         reader.add_all(*messages, key);
         reader.put_system(row);
-        return require_agreement(row, names, reader);
+        return reader.require_agreement(row, names);
     }
     // A prompt and a completion that are lists of messages, as TRL has them; one of them may be a text.
     if (const Json* const prompt = find_member(row, {names.prompt}))
         reader.add_any(*prompt, names.prompt, "user", /*may_be_learnt=*/false);
     if (const Json* const completion = find_member(row, {names.completion}))
-        reader.add_any(*completion, names.completion, "assistant", /*may_be_learnt=*/true);
+        add_completion(*completion, names.completion, row, reader, where);
     reader.put_system(row);
-    reader.require_said(row, names.instruction, false);
-    reader.require_said(row, names.output, true);
+    reader.require_agreement(row, names);
 }
 
 // LLaMA-Factory's: "system" is first, "history" is a list of [question, answer].

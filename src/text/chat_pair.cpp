@@ -25,8 +25,7 @@ class PairReader {
         const bool is_whole = begins_with_question(chosen_.messages()) || begins_with_question(rejected_.messages());
         const Json question = is_whole ? shared_question() : question_beside();
         if (is_whole) require_same_question(question);
-        return {chat_of(question, chosen_.messages(), "chosen", is_whole),
-                chat_of(question, rejected_.messages(), "rejected", is_whole)};
+        return {chat_of(question, chosen_, "chosen", is_whole), chat_of(question, rejected_, "rejected", is_whole)};
     }
 
   private:
@@ -39,11 +38,18 @@ class PairReader {
 
     static bool begins_with_question(const Json& messages) { return !is_answer(messages.front()); }
 
+    // To the reader: ids and times may differ.
+    static bool is_same(const Json& a, const Json& b) {
+        return std::ranges::all_of(
+            std::initializer_list<const char*>{"role", "content", "tool_calls", "reasoning_content"},
+            [&](const char* key) { return a.value(key, Json()) == b.value(key, Json()); });
+    }
+
     // What both conversations begin with, up to where they differ: it ends before an answer.
     Json shared_question() const {
         const Json &a = chosen_.messages(), &b = rejected_.messages();
         size_t count = 0;
-        while (count < a.size() && count < b.size() && a[count] == b[count]) ++count;
+        while (count < a.size() && count < b.size() && is_same(a[count], b[count])) ++count;
         if (count == a.size() || count == b.size()) count = std::min(a.size(), b.size()) - 1;  // equal answers
         if (count == 0 || !is_answer(a[count]) || !is_answer(b[count]))
             throw UserError(ExitCode::data, where_,
@@ -65,8 +71,7 @@ class PairReader {
             reader.add_any(*prompt, names_.prompt, "user", true);
         }
         reader.put_system(row_);
-        reader.require_said(row_, names_.prompt, false);
-        reader.require_said(row_, names_.instruction, false);
+        require_question_keys(reader);
         if (reader.is_empty()) throw UserError(ExitCode::data, where_, "the answers have no question").hint(kWholeForm);
         Json question = reader.messages();
         // Some repeat the preferred answer there.
@@ -83,24 +88,31 @@ class PairReader {
     void require_same_question(const Json& question) const {
         ChatReader reader(Json::object(), where_);
         reader.add_all(question, "chosen");
-        reader.require_said(row_, names_.prompt, false);
-        reader.require_said(row_, names_.instruction, false);
-        reader.require_said(row_, names_.input, false);
+        require_question_keys(reader);
         std::string key;
         const Json* const messages = find_messages(row_, names_, key, where_);
         if (!messages) return;
         ChatReader other(row_, where_);
         other.add_all(*messages, key);
         for (const Json* same : {&question, &chosen_.messages(), &rejected_.messages()})
-            if (other.messages() == *same) return;
+            if (std::ranges::equal(other.messages(), *same, is_same)) return;
         throw UserError(ExitCode::data, where_, "\"{}\" is neither the question nor the conversation of an answer", key)
             .hint(jq_command(where_, fmt::format("del({})", jq_member(key))) + ", which keeps the answers");
     }
 
-    Chat chat_of(const Json& question, const Json& messages, const char* key, bool is_whole) const {
+    // Keys that ask must be in the question; the answers are under names of their own.
+    void require_question_keys(const ChatReader& question) const {
+        Json asking = row_;
+        for (const std::string* key : {&names_.completion, &names_.output}) asking.erase(*key);
+        question.require_agreement(asking, names_);
+    }
+
+    Chat chat_of(const Json& question, const ChatReader& answer, const char* key, bool is_whole) const {
         ChatReader reader(row_, where_);
+        const Json& messages = answer.messages();
         for (const Json& message : question) reader.add(message, /*may_be_learnt=*/false);
-        for (size_t i = is_whole ? question.size() : 0; i < messages.size(); ++i) reader.add(messages[i]);
+        for (size_t i = is_whole ? question.size() : 0; i < messages.size(); ++i)
+            reader.add(messages[i], answer.may_be_learnt(i));
         if (is_whole) reader.put_system(row_);
         Chat chat = reader.take();
         if (!chat.is_answer(chat.messages.size() - 1))

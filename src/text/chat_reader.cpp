@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "text/jq_command.h"
 #include "text/message.h"
+#include "text/row_template.h"
 #include "text/tool_call.h"
 
 namespace windlass {
@@ -15,12 +16,6 @@ constexpr const char* kHistoryForm = R"("history": [["question", "answer"]])";
 
 bool is_empty_text(const Json& value) {
     return value.is_string() && value.get_ref<const std::string&>().empty();
-}
-
-// Without white space at either end: one program or another strips it.
-std::string_view trimmed(std::string_view text) {
-    const size_t begin = text.find_first_not_of(" \t\r\n");
-    return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 std::string optional_text(const Json& row, const std::string& key, std::string_view where) {
@@ -78,8 +73,9 @@ void ChatReader::add(Json message, bool may_be_learnt) {
     if (chat_.messages.size() == kChatMessagesMax)
         throw UserError(ExitCode::data, place, "a conversation has at most {} messages", kChatMessagesMax)
             .hint("cut it in several rows");
+    const bool message_trains = message.is_object() && message.contains("train") && message["train"] == true;
     Message made = read_message(std::move(message), chat_.tools, place);
-    if (made.is_trained.value_or(false) && made.json["role"] != "assistant")
+    if (message_trains && made.json["role"] != "assistant")
         throw UserError(ExitCode::data, place, "\"train\" is true of a message that no model writes")
             .hint("train_turns: all, which learns every message");
     chat_.messages.push_back(std::move(made.json));
@@ -105,11 +101,18 @@ void ChatReader::add_any(const Json& value, std::string_view key, std::string_vi
 }
 
 void ChatReader::put_system(const Json& row) {
-    const Json* const value = find_member(row, {"system"});
-    if (!value || is_empty_text(*value)) return;
-    const std::string system = text_of_content(*value, "system", where_);
+    std::string system;
+    for (const char* key : {"system", "system_prompt"}) {
+        const Json* const value = find_member(row, {key});
+        if (!value || is_nothing(*value)) continue;
+        const std::string text = text_of_content(*value, key, where_);
+        if (!system.empty() && text != system)
+            throw UserError(ExitCode::data, where_, "\"system\" and \"{}\" are not the same", key).hint("one of them");
+        system = text;
+    }
+    if (system.empty()) return;
     if (!chat_.messages.empty() && chat_.messages[0]["role"] == "system") {
-        if (chat_.messages[0].value("content", "") == system) return;
+        if (stripped(chat_.messages[0].value("content", "")) == stripped(system)) return;
         throw UserError(ExitCode::data, where_, "\"system\" and the first message are different system messages")
             .hint("one of them");
     }
@@ -119,18 +122,20 @@ void ChatReader::put_system(const Json& row) {
     chat_.may_be_learnt.insert(chat_.may_be_learnt.begin(), 0);
 }
 
-void ChatReader::add_instruction(const Json& row, const FieldNames& names, bool may_be_learnt) {
-    if (const Json* history = find_member(row, {"history"}); history && !is_empty_text(*history)) {
-        if (!history->is_array())
-            throw UserError(ExitCode::data, where_, "\"history\" is not a list").hint(kHistoryForm);
-        for (const Json& pair : *history) {
-            if (!pair.is_array() || pair.size() != 2)
-                throw UserError(ExitCode::data, where_, "\"history\" is not a list of pairs: question, answer")
-                    .hint(kHistoryForm);
-            add_text("user", text_at(pair[0], "history", where_), may_be_learnt);
-            add_text("assistant", text_at(pair[1], "history", where_), may_be_learnt);
-        }
+void ChatReader::add_history(const Json& history, bool may_be_learnt) {
+    if (!history.is_array()) throw UserError(ExitCode::data, where_, "\"history\" is not a list").hint(kHistoryForm);
+    for (const Json& pair : history) {
+        if (!pair.is_array() || pair.size() != 2)
+            throw UserError(ExitCode::data, where_, "\"history\" is not a list of pairs: question, answer")
+                .hint(kHistoryForm);
+        add_text("user", text_at(pair[0], "history", where_), may_be_learnt);
+        add_text("assistant", text_at(pair[1], "history", where_), may_be_learnt);
     }
+}
+
+void ChatReader::add_instruction(const Json& row, const FieldNames& names, bool may_be_learnt) {
+    if (const Json* const history = find_member(row, {"history"}); history && !is_empty_text(*history))
+        add_history(*history, may_be_learnt);
     const std::string input = optional_text(row, names.input, where_);
     add_text("user", optional_text(row, names.instruction, where_) + (input.empty() ? "" : "\n" + input),
              may_be_learnt);
@@ -138,12 +143,12 @@ void ChatReader::add_instruction(const Json& row, const FieldNames& names, bool 
 
 void ChatReader::require_said(const Json& row, const std::string& key, bool by_assistant) const {
     const Json* const value = find_member(row, {key});
-    if (!value) return;
+    if (!value || is_nothing(*value)) return;
     const auto is_said = [&](std::string_view text) {
         return std::ranges::any_of(chat_.messages, [&](const Json& message) {
             const auto content = message.find("content");
             return (message["role"] == "assistant") == by_assistant && content != message.end() &&
-                   content->get_ref<const std::string&>().find(trimmed(text)) != std::string::npos;
+                   content->get_ref<const std::string&>().find(stripped(text)) != std::string::npos;
         });
     };
     bool agrees = false;
@@ -160,6 +165,20 @@ void ChatReader::require_said(const Json& row, const std::string& key, bool by_a
         throw UserError(ExitCode::data, where_, "\"{}\" is not among the {}", printable(key),
                         by_assistant ? "answers of the conversation" : "questions of the conversation")
             .hint(jq_command(where_, fmt::format("del({})", jq_member(key))) + ", which keeps the conversation");
+}
+
+void ChatReader::require_agreement(const Json& row, const FieldNames& names) const {
+    for (const std::string* key : {&names.prompt, &names.instruction, &names.input})
+        require_said(row, *key, /*by_assistant=*/false);
+    for (const std::string* key : {&names.completion, &names.output}) require_said(row, *key, /*by_assistant=*/true);
+    const Json* const history = find_member(row, {"history"});
+    if (!history || is_nothing(*history)) return;
+    ChatReader other(Json::object(), where_);
+    other.add_history(*history, true);
+    for (const Json& message : other.messages())
+        if (std::ranges::find(chat_.messages, message) == chat_.messages.end())
+            throw UserError(ExitCode::data, where_, "\"history\" is not in the conversation")
+                .hint(jq_command(where_, "del(.history)") + ", which keeps the conversation");
 }
 
 Chat ChatReader::take() {

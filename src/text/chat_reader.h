@@ -19,19 +19,23 @@ class ChatReader {
     // A list of messages, one message, or the text of one by this role.
     void add_any(const Json& value, std::string_view key, std::string_view role, bool may_be_learnt);
 
-    // The row's "system" is the first message, if the conversation has none that says the same. Throws UserError(data)
-    // where it has another.
+    // The row's "system" (or "system_prompt") is the first message, if the conversation has none that says the same.
+    // Throws UserError(data) where it has another.
     void put_system(const Json& row);
     // Alpaca's "history", "instruction" and "input": questions and answers, and the last question.
     void add_instruction(const Json& row, const FieldNames& names, bool may_be_learnt);
-    // A key that is not read must say what some message says. Throws UserError(data).
-    void require_said(const Json& row, const std::string& key, bool by_assistant) const;
+    // Keys that may repeat a part of the conversation must say what some message says. Throws UserError(data).
+    void require_agreement(const Json& row, const FieldNames& names) const;
 
     const Json& messages() const { return chat_.messages; }
+    bool may_be_learnt(size_t message) const { return chat_.may_be_learnt[message] != 0; }
     bool is_empty() const { return chat_.messages.empty(); }
     Chat take();
 
   private:
+    void add_history(const Json& history, bool may_be_learnt);
+    void require_said(const Json& row, const std::string& key, bool by_assistant) const;
+
     std::string_view where_;
     Chat chat_;
 };

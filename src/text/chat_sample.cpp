@@ -58,6 +58,10 @@ class Writer {
                 const std::string context = first(answer, false);
                 if (!text.starts_with(context) || begin < context.size()) return std::nullopt;
                 begin = character_begin(text, begin);
+                // What the template puts between the context and the answer may differ from the prompt's.
+                const std::optional<TextSpan> by_content =
+                    is_content_alone(answer) ? find_by_content(answer, text) : std::nullopt;
+                if (by_content) begin = std::max(begin, by_content->begin);
             }
             if (begin >= until.size()) return std::nullopt;
             return TextSpan{begin, until.size()};
@@ -70,7 +74,15 @@ class Writer {
     // What the template said where it refused a part of the conversation.
     const std::string& problem() const { return problem_; }
 
-  private:
+    bool is_content_alone(size_t answer) const {
+        return std::ranges::all_of(chat_.messages[answer].get_ref<const Json::object_t&>(),
+                                   [](const auto& member) {
+                                       return member.first == "role" || member.first == "content" ||
+                                              !member.second.is_structured();
+                                   }) &&
+               !chat_.messages[answer].contains("reasoning_content");
+    }
+
     // Where the text and that of another answer part. Of an answer before which the template can write nothing.
     std::optional<TextSpan> find_by_content(size_t answer, std::string_view text) {
         constexpr std::string_view kOther = "OoWordThreeoO";
@@ -90,6 +102,7 @@ class Writer {
         }
     }
 
+  private:
     RenderedChat count(RenderedChat made) {
         rendered_ += made.text.size();
         if (rendered_ > kChatRenderedBytesMax)
@@ -139,11 +152,15 @@ class LossFinder {
                 look_at_answer(learnt.messages[i], std::string_view(learnt.text).substr(begin, end - begin));
             }
         }
-        const LearntText& whole = texts.front();
-        if (whole.messages.empty())  // every turn is learned
+        const LearntText& whole = texts.back();  // the longest, where answers have texts of their own
+        if (whole.messages.empty())              // every turn is learned
             for (size_t i = 0; i < chat_.messages.size(); ++i)
                 if (chat_.is_answer(i) && chat_.may_be_learnt[i]) look_at_answer(i, whole.text);
-        for (const std::string& what : missing_around(chat_, without_answers(whole))) note(what);
+        std::string around;
+        for (const LearntText& learnt : texts) around += without_answers(learnt);
+        // Texts of single answers end there.
+        const size_t end = whole.messages.empty() ? chat_.messages.size() : whole.messages.back();
+        for (const std::string& what : missing_around(chat_, end, around)) note(what);
     }
 
   private:
@@ -208,7 +225,8 @@ std::vector<LearntText> one_for_each(Writer& writer, const std::vector<size_t>& 
     std::vector<LearntText> texts;
     for (const size_t answer : answers) {
         LearntText learnt{.text = writer.first(answer + 1, false), .messages = {answer}};
-        const std::optional<TextSpan> span = writer.find(answer, learnt.text);
+        std::optional<TextSpan> span = writer.find(answer, learnt.text);
+        if (!span) span = writer.find_by_content(answer, learnt.text);
         if (!span) {
             const std::string& said = writer.problem();
             throw UserError(ExitCode::data, where,

@@ -21,7 +21,8 @@ Written answer_in(const Json& answer, std::string_view text);
 // Whether an answer gives anything.
 bool gives_something(const Json& answer);
 
-// "tools" and "system message", where the text outside of the answers lacks them.
-std::vector<std::string> missing_around(const Chat& chat, std::string_view text);
+// "tools", "system messages", "tool messages", ..., where the text outside of the answers lacks some of them.
+// Messages from `end` on do not count.
+std::vector<std::string> missing_around(const Chat& chat, size_t end, std::string_view text);
 
 }  // namespace windlass

@@ -146,7 +146,7 @@ void read_added(const TokenizerParts& parts, bool has_marks, GgmlTokens& out) {
         out.types[id] = static_cast<int32_t>(token.special ? GgmlTokenType::control : GgmlTokenType::user_defined);
         std::string text = token.content;
         for (size_t at = 0; has_marks && !token.special && (at = text.find(kMark, at)) != std::string::npos; ++at)
-            text.replace(at, kMark.size(), 1, ' ');  // of text, GCC 12 warns
+            text = text.substr(0, at) + " " + text.substr(at + kMark.size());  // of replace, GCC 12 warns
         out.tokens[id] = std::move(text);
     }
     out.strips_as_phi3 = strips_as_phi3(parts.added_list);

@@ -35,9 +35,18 @@ std::string jq_member(std::string_view key) {
 }
 
 std::string jq_command(std::string_view where, std::string_view filter) {
-    const std::string file(file_in(where));
+    std::string file(file_in(where)), read = shell_word(file), unpack;
+    for (const auto& [ending, program] : {std::pair(".gz", "gzip -dc"), {".zst", "zstd -dc"}, {".xz", "xz -dc"}}) {
+        if (!file.ends_with(ending)) continue;
+        unpack = fmt::format("{} {} | ", program, read);
+        read.clear();
+        file = file.substr(0, file.size() - std::string_view(ending).size());
+    }
+    if (file.ends_with(".csv") || file.ends_with(".tsv"))
+        return fmt::format("the rows as .jsonl, and for them: jq -c {} rows.jsonl > NEW.jsonl",
+                           shell_word(std::string(filter)));
     const std::string whole = fmt::format("{}{}", file.ends_with(".json") ? ".[] | " : "", filter);
-    return fmt::format("jq -c {} {} > NEW.jsonl", shell_word(whole), shell_word(file));
+    return fmt::format("{}jq -c {}{} > NEW.jsonl", unpack, shell_word(whole), read.empty() ? "" : " " + read);
 }
 
 }  // namespace windlass

@@ -19,11 +19,19 @@ constexpr std::pair<std::string_view, std::string_view> kOtherRoles[] = {
     {"model", "assistant"},    {"observation", "tool"},        {"function", "tool"},      {"ipython", "tool"},
     {"tool_response", "tool"}, {"function_call", "assistant"}, {"tool_call", "assistant"}};
 
-// Whether a message is trained, as one trainer or another writes it.
-constexpr std::string_view kTrainKeys[] = {"train", "weight", "loss", "training", "trainable"};
-// What no template writes, and what would change which part of a message is trained.
-constexpr std::string_view kMediaKeys[] = {"image", "images", "image_url", "video", "videos", "audio", "audios"};
-constexpr std::string_view kDetailKeys[] = {"train_detail", "training_detail"};
+// Whether a message is trained, as one trainer or another writes it: true and false, or 1 and 0.
+constexpr std::string_view kTrainKeys[] = {"train",     "weight",         "loss",        "training",   "trainable",
+                                           "need_loss", "calculate_loss", "loss_weight", "loss_scale", "sample_weight"};
+// The same the other way round.
+constexpr std::string_view kMaskKeys[] = {"masked", "mask", "ignore"};
+// Which part of a message is trained.
+constexpr std::string_view kDetailKeys[] = {"train_detail", "training_detail", "loss_mask"};
+// What no template of a model that reads text writes.
+constexpr std::string_view kMediaKeys[] = {
+    "image", "images", "image_url", "image_path", "image_paths", "input_image", "video",       "videos",    "video_url",
+    "audio", "audios", "audio_url", "file",       "files",       "input_audio", "attachments", "input_file"};
+// The names under which messages carry reasoning, those that transformers hands on first.
+constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
 // Types of parts that are text, of the APIs of OpenAI.
 constexpr std::string_view kTextTypes[] = {"text", "input_text", "output_text"};
 
@@ -34,11 +42,6 @@ bool is_among(std::string_view key, const std::string_view (&list)[size]) {
 
 bool names_a_call(std::string_view role) {
     return role == "function_call" || role == "tool_call";
-}
-
-bool is_nothing(const Json& value) {
-    if (value.is_string()) return value.get_ref<const std::string&>().empty();
-    return value.is_null() || (value.is_structured() && value.empty());
 }
 
 std::string role_of(const std::string& role, std::string_view where) {
@@ -59,23 +62,31 @@ const Json* either_member(const Json& object, std::string_view first, std::strin
     return one ? one : other;
 }
 
-// Whether the row says that a message is trained, or not: true and false, or 1 and 0.
+// 1 or 0, however it is written.
+bool flag_of(const Json& value, std::string_view key, std::string_view place) {
+    if (value.is_boolean()) return value.get<bool>();
+    if (value == 0 || value == 1) return value == 1;
+    throw UserError(ExitCode::data, place, "\"{}\" is {}", key,
+                    key == "train" ? "not true or false" : "neither 0 nor 1")
+        .hint(fmt::format("\"train\": false of an answer that is not trained; parts of it and weights are not {}",
+                          "supported"));
+}
+
+// Whether the row says that a message is trained, or not.
 std::optional<bool> said_of_training(const Json& message, std::string_view place) {
     std::optional<bool> said;
-    for (const std::string_view key : kTrainKeys) {
-        const Json* const value = find_member(message, {key});
-        if (!value) continue;
-        if (!value->is_boolean() && *value != 0 && *value != 1)
-            throw UserError(ExitCode::data, place, "\"{}\" is {}", key,
-                            key == "train" ? "not true or false" : "neither 0 nor 1")
-                .hint(fmt::format("\"{}\": {} of an answer that is not trained", key,
-                                  key == "train" ? "false, without quotes," : "0"));
-        const bool is_trained = value->is_boolean() ? value->get<bool>() : *value == 1;
+    const auto hear = [&](std::string_view key, bool is_trained) {
         if (said && *said != is_trained)
             throw UserError(ExitCode::data, place, "\"{}\" contradicts another member on whether it is trained", key)
                 .hint("\"train\" alone");
         said = is_trained;
-    }
+    };
+    for (const std::string_view key : kTrainKeys)
+        if (const Json* const value = find_member(message, {key})) hear(key, flag_of(*value, key, place));
+    for (const std::string_view key : kMaskKeys)
+        if (const Json* const value = find_member(message, {key})) hear(key, !flag_of(*value, key, place));
+    if (const Json* const label = find_member(message, {"label"}); label && label->is_boolean())
+        hear("label", label->get<bool>());
     return said;
 }
 
@@ -91,26 +102,79 @@ void refuse_what_is_no_text(const Json& message, std::string_view place) {
     }
 }
 
+// What one member says and another one contradicts.
+void require_one_reasoning(const Json& message, std::string_view place) {
+    const Json* first = nullptr;
+    for (const std::string_view key : kReasoningKeys) {
+        const Json* const value = find_member(message, {key});
+        if (!value || is_nothing(*value)) continue;
+        if (first && *first != *value)
+            throw UserError(ExitCode::data, place, "\"{}\" is not the reasoning of another member", key)
+                .hint("\"reasoning_content\" alone");
+        first = value;
+    }
+}
+
 // Adds the calls of OpenAI's older "function_call", of sharegpt's roles, and of "tool_calls".
 bool take_calls(Json& message, const Json& tools, std::string_view place) {
     bool had_empty = false;
-    if (const Json* const old = find_member(message, {"function_call"})) {
-        if (!find_member(message, {"tool_calls"})) message["tool_calls"] = Json::array({*old});
-        message.erase("function_call");
-    }
-    const auto calls = message.find("tool_calls");
-    if (calls == message.end()) return false;
-    if (calls->is_string()) *calls = calls_in_text(calls->get<std::string>(), place);
-    if (!calls->is_array()) {
-        throw UserError(ExitCode::data, place, "\"tool_calls\" is {} and not a list", calls->type_name())
+    Json calls = message.value("tool_calls", Json::array());
+    if (is_nothing(calls)) calls = Json::array();
+    if (calls.is_string()) calls = calls_in_text(calls.get<std::string>(), place);
+    if (!calls.is_array())
+        throw UserError(ExitCode::data, place, "\"tool_calls\" is {} and not a list", calls.type_name())
             .hint(kCallForm);
-    }
-    for (Json& call : *calls) {
+    calls.erase(std::remove_if(calls.begin(), calls.end(), is_nothing), calls.end());
+    const Json old = message.value("function_call", Json());
+    message.erase("tool_calls");
+    message.erase("function_call");
+    if (!is_nothing(old) && calls.empty()) calls.push_back(old);
+    for (Json& call : calls) {
         call = call_of(std::move(call), place);
-        had_empty |= drop_empty_members_of_call(call, tools);
+        had_empty |= open_call(call, tools, place);
     }
-    if (calls->empty()) message.erase(calls);
+    if (!is_nothing(old)) {
+        Json other = call_of(old, place);
+        open_call(other, tools, place);
+        if (calls.size() != 1 || calls[0]["function"] != other["function"])
+            throw UserError(ExitCode::data, place, "\"function_call\" and \"tool_calls\" are not the same")
+                .hint("\"tool_calls\" alone");
+    }
+    if (calls.empty()) return had_empty;
+    if (message["role"] != "assistant")
+        throw UserError(ExitCode::data, place, "a message that no model writes has calls of tools")
+            .hint("the calls in an assistant's message");
+    message["tool_calls"] = std::move(calls);
     return had_empty;
+}
+
+// The role as the row writes it. Where two members say it they must mean the same.
+std::string role_in(const Json& message, std::string_view place) {
+    const Json *const role = find_member(message, {"role"}), *const from = find_member(message, {"from"});
+    if (!role && !from) throw UserError(ExitCode::data, place, "has neither \"role\" nor \"from\"").hint(kMessageForm);
+    const std::string said = text_at(role ? *role : *from, "role", place);
+    if (role && from && role_of(text_at(*from, "from", place), place) != role_of(said, place))
+        throw UserError(ExitCode::data, place, "\"role\" and \"from\" are not the same").hint(kMessageForm);
+    return said;
+}
+
+// What else the template may read, without what only says how the message is trained.
+void take_other_members(Json& message, Json& made) {
+    for (auto& [key, value] : message.get_ref<Json::object_t&>()) {
+        const bool is_done = key == "role" || key == "from" || key == "content" || key == "value" || value.is_null();
+        const bool is_ours = is_among(key, kTrainKeys) || is_among(key, kMaskKeys) || is_among(key, kMediaKeys) ||
+                             is_among(key, kDetailKeys);
+        if (is_done || is_ours || made.contains(key)) continue;
+        if (key != "tool_calls" && key != "function_call") drop_empty_members(value);
+        made[key] = std::move(value);
+    }
+}
+
+// Parts are trained with their message, and hold text.
+void refuse_flags_of_part(const Json& part, std::string_view place) {
+    if (said_of_training(part, place).value_or(true)) return;
+    throw UserError(ExitCode::data, place, "a part that is not to be trained: a message is trained whole or not at all")
+        .hint("\"train\": false in messages that are not to be trained");
 }
 
 }  // namespace
@@ -133,6 +197,7 @@ std::string text_of_content(const Json& content, std::string_view key, std::stri
     if (!content.is_array()) return text_at(content, key, place);
     std::string text;
     for (const Json& part : content) {
+        if (is_nothing(part)) continue;
         if (part.is_string()) {
             text += part.get_ref<const std::string&>();
             continue;
@@ -147,6 +212,7 @@ std::string text_of_content(const Json& content, std::string_view key, std::stri
                 type && type->is_string() ? printable(type->get_ref<const std::string&>()) : part.type_name())
                 .hint("rows of text alone: pictures, sound and films are not trained");
         refuse_what_is_no_text(part, place);
+        refuse_flags_of_part(part, place);
         text += words->get_ref<const std::string&>();
     }
     return text;
@@ -155,31 +221,28 @@ std::string text_of_content(const Json& content, std::string_view key, std::stri
 Message read_message(Json message, const Json& tools, std::string_view place) {
     if (!message.is_object())
         throw UserError(ExitCode::data, place, "is {} and not an object", message.type_name()).hint(kMessageForm);
-    const Json* const role = either_member(message, "role", "from", place);
-    if (!role) throw UserError(ExitCode::data, place, "has neither \"role\" nor \"from\"").hint(kMessageForm);
-    const std::string said = text_at(*role, "role", place);
+    const std::string said = role_in(message, place);
     const Json* const content = either_member(message, "content", "value", place);
     refuse_what_is_no_text(message, place);
+    require_one_reasoning(message, place);
     Message made{.json = {{"role", role_of(said, place)}}, .is_trained = said_of_training(message, place)};
-    if (names_a_call(said)) {
+    const bool is_call = names_a_call(said);
+    if (is_call) {
         if (!content) throw UserError(ExitCode::data, place, "the call has no \"value\"").hint(kCallForm);
         made.json["content"] = "";
         made.json["tool_calls"] = calls_in_text(text_at(*content, "value", place), place);
-        return made;
+    } else if (content) {
+        // What is null is not there, as transformers has it: of OpenAI's "content" of a call many templates would write
+        // "None".
+        made.json["content"] = text_of_content(*content, "content", place);
     }
-    // What is null is not there, as transformers has it: of OpenAI's "content" of a call many templates would write
-    // "None".
-    if (content) made.json["content"] = text_of_content(*content, "content", place);
-    for (auto& [key, value] : message.items()) {
-        const bool is_done = key == "role" || key == "from" || key == "content" || key == "value" || value.is_null();
-        if (is_done || is_among(key, kTrainKeys) || is_among(key, kMediaKeys) || is_among(key, kDetailKeys)) continue;
-        const bool is_call = key == "tool_calls" || key == "function_call";
-        if (!is_call) made.had_empty_members |= drop_empty_members(value);
-        made.json[key] = std::move(value);
-    }
-    made.had_empty_members |= take_calls(made.json, tools, place);
-    if (!made.json.contains("content") && !made.json.contains("tool_calls"))
+    take_other_members(message, made.json);
+    made.had_empty_members = take_calls(made.json, tools, place);
+    if (made.json.contains("content") || made.json.contains("tool_calls")) return made;
+    // An answer of nothing is no fault of the row: it is not trained.
+    if (made.json["role"] != "assistant" || !message.contains("content"))
         throw UserError(ExitCode::data, place, "has neither \"content\" nor \"value\"").hint(kMessageForm);
+    made.json["content"] = "";
     return made;
 }
 

@@ -67,7 +67,7 @@ std::string text_of(const SortedJson& row, const std::string& key, bool required
 
 // What only a chat template has a place for.
 void refuse_conversation_keys(const SortedJson& json, std::string_view where) {
-    for (const char* key : {"system", "history", "tools", "functions"})
+    for (const char* key : {"system", "system_prompt", "history", "tools", "functions"})
         if (json.contains(key) && !says_nothing(json[key]))
             throw UserError(ExitCode::data, where,
                             "the row has \"{}\", for which a prompt without a chat template has no place", key)
@@ -80,22 +80,49 @@ void read_alpaca(const SortedJson& json, const FieldNames& names, Row& row, std:
     row.text = text_of(json, names.output, true, where);
 }
 
-// Where the text that both begin with ends: before the white space of the last word that they share whole.
-size_t shared_words(std::string_view a, std::string_view b) {
+// A field that is not read must repeat a part of what is.
+void require_part(const SortedJson& json, const std::string& key, std::string_view whole, const std::string& of,
+                  std::string_view where) {
+    if (!json.contains(key) || says_nothing(json[key]) || whole.empty() ||
+        whole.find(stripped(text_of(json, key, true, where))) != std::string_view::npos)
+        return;
+    throw UserError(ExitCode::data, where, "\"{}\" and \"{}\" say different things", key, of)
+        .hint(jq_command(where, fmt::format("del({})", jq_member(key))));
+}
+
+// Where the question ends that both texts hold, in front of the last word that they share whole; 0 where it is not
+// certain: only a question of lines or marks is told from answers that begin alike.
+size_t question_size(std::string_view a, std::string_view b) {
     const auto same = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
-    if (same == a.size() || same == b.size()) return 0;  // one is the beginning of the other: no answer differs
-    const size_t space = a.substr(0, same).find_last_of(" \n\t");
-    if (space == a.npos) return 0;
-    return a[space] == ' ' ? space : space + 1;
+    std::string_view shared = a.substr(0, same);
+    const bool one_begins_other = same == a.size() || same == b.size();
+    if (one_begins_other) {  // after the last mark of a turn: "\n\nAssistant:"
+        const size_t turn = shared.rfind("\n\n");
+        const size_t colon = turn == shared.npos ? turn : shared.find(':', turn);
+        return colon == shared.npos || colon + 1 >= std::min(a.size(), b.size()) ? 0 : colon + 1;
+    }
+    const size_t space = shared.find_last_of(" \n\t");
+    const bool has_lines = shared.find('\n') != shared.npos || shared.find("<|") != shared.npos;
+    if (space == shared.npos || !has_lines) return 0;
+    return shared[space] == ' ' ? space : space + 1;
 }
 
 // Texts alone, as hh-rlhf has them: both hold the conversation so far.
-void split_pair(Row& row, std::string_view where) {
-    const size_t size = shared_words(row.text, row.rejected);
+void split_pair(const SortedJson& json, Row& row, std::string_view where) {
+    for (const auto& [key, value] : json.items())
+        if (key != "chosen" && key != "rejected" && use_of(key, RowFormat::preference) != KeyUse::inert &&
+            value.is_string() && !says_nothing(value))
+            throw UserError(ExitCode::data, where, "\"prompt\" is missing, and the row has \"{}\"", key)
+                .hint(fmt::format("prompt_field: {}, if that is the question; else {}", key,
+                                  jq_command(where, fmt::format("del({})", jq_member(key)))));
+    if (row.text == row.rejected)
+        throw UserError(ExitCode::data, where, "\"chosen\" and \"rejected\" are the same text")
+            .hint(jq_command(where, "select(.chosen != .rejected)"));
+    const size_t size = question_size(row.text, row.rejected);
     if (size == 0)
         throw UserError(ExitCode::data, where,
-                        "\"prompt\" is missing, and the two answers begin with no text in common")
-            .hint("\"prompt\": \"...\", or answers that both begin with it");
+                        "\"prompt\" is missing, and it cannot be said where the question ends in the two texts")
+            .hint("\"prompt\": \"...\", and the answers alone in \"chosen\" and \"rejected\"");
     row.prompt = row.text.substr(0, size);
     row.text.erase(0, size);
     row.rejected.erase(0, size);
@@ -106,7 +133,7 @@ void strip_prompt(Row& row) {
     const auto repeats = [&](const std::string& text) {
         return text.starts_with(row.prompt) && text.size() > row.prompt.size();
     };
-    if (row.prompt.empty() || !repeats(row.text) || !repeats(row.rejected)) return;
+    if (row.prompt.empty() || repeats(row.text) != repeats(row.rejected) || !repeats(row.text)) return;
     row.text.erase(0, row.prompt.size());
     row.rejected.erase(0, row.prompt.size());
 }
@@ -127,18 +154,13 @@ void read_pair(const SortedJson& json, const FieldNames& names, bool alpaca_is_c
     row.prompt = is_instruction ? alpaca_prompt(text_of(json, names.instruction, true, where),
                                                 text_of(json, names.input, false, where))
                                 : text_of(json, names.prompt, false, where);
+    require_part(json, names.prompt, row.prompt, names.instruction, where);
+    require_part(json, names.instruction, row.prompt, names.prompt, where);
+    require_part(json, names.input, row.prompt, names.prompt, where);
     if (row.prompt.empty())
-        split_pair(row, where);
+        split_pair(json, row, where);
     else
         strip_prompt(row);
-}
-
-// A field that is not read must repeat a part of what is.
-void require_part(const SortedJson& json, const std::string& key, std::string_view whole, const std::string& of,
-                  std::string_view where) {
-    if (!json.contains(key) || whole.find(stripped(text_of(json, key, true, where))) != std::string_view::npos) return;
-    throw UserError(ExitCode::data, where, "\"{}\" and \"{}\" say different things", key, of)
-        .hint(jq_command(where, fmt::format("del({})", jq_member(key))));
 }
 
 void read_completion(const SortedJson& json, const FieldNames& names, Row& row, std::string_view where) {

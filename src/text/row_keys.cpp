@@ -33,6 +33,14 @@ constexpr std::string_view kNoRendering = "chat_template: FILE, with a template 
 constexpr std::string_view kPartly = "answers are trained whole or not at all";
 constexpr std::string_view kTrainFlag = "\"train\": false in messages that are not to be trained";
 
+constexpr std::string_view kContext = "a part of the question that this format reads under another name";
+constexpr std::string_view kNameContext = "input_field: context, or a row without it";
+constexpr std::string_view kMaskName = "for rows of ids \"labels\", with -100 for what is not trained";
+constexpr std::string_view kLabelIds = "labels are read under another name";
+constexpr std::string_view kNameLabels = "the name \"labels\"";
+constexpr std::string_view kNotTrained = "the row is not to be trained";
+constexpr std::string_view kLeaveOut = "rows that are to be trained: ";
+
 // Columns: text, prompt/completion, alpaca, pre-tokenised, a pair of answers, a chat.
 constexpr RowKey kKeys[] = {
     {"text", {read, unread, unread, unread, unread, unread}},
@@ -44,7 +52,9 @@ constexpr RowKey kKeys[] = {
     {"messages", {unread, unread, unread, unread, read, read}},
     {"conversations", {unread, unread, unread, unread, read, read}},
     {"system", {unread, empty, read, unread, read, read}, kOwnPrompt, kUseMessages},
-    {"history", {unread, empty, read, unread, read, empty}, kOwnPrompt, kUseMessages},
+    {"system_prompt", {unread, empty, read, unread, read, read}, kOwnPrompt, kUseMessages},
+    {"context", {unread, unread, empty, unread, empty, unread}, kContext, kNameContext},
+    {"history", {unread, empty, read, unread, read, agrees}, kOwnPrompt, kUseMessages},
     {"tools", {unread, empty, read, unread, read, read}, kOwnPrompt, kUseMessages},
     {"functions", {unread, empty, read, unread, read, read}, kOwnPrompt, kUseMessages},
     {"chosen", {empty, empty, empty, unread, read, empty}, kHalfPair, kWholePair},
@@ -54,16 +64,27 @@ constexpr RowKey kKeys[] = {
     {"attention_mask", {unread, unread, unread, read, unread, unread}},
     {"completion_mask", {unread, unread, unread, read, unread, unread}},
     {"assistant_masks", {unread, unread, unread, read, unread, unread}},
+    {"assistant_mask", {unread, unread, unread, read, unread, unread}},
     {"loss_mask", {empty, empty, empty, read, empty, empty}, kPartly, kTrainFlag},
+    {"mask", {empty, empty, empty, empty, empty, empty}, kPartly, kMaskName},
+    {"prompt_mask", {unread, unread, unread, empty, unread, unread}, kPartly, kMaskName},
+    {"label_ids", {unread, unread, unread, empty, unread, unread}, kLabelIds, kNameLabels},
+    {"segments", {empty, empty, empty, unread, empty, empty}, kPartly, kTrainFlag},
     {"position_ids", {unread, unread, unread, read, unread, unread}},
     {"token_type_ids", {unread, unread, unread, read, unread, unread}},
     {"seq_lengths", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
+    {"seqlens", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
+    {"seq_idx", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
+    {"sequence_lengths", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
     {"cu_seqlens", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
+    {"cu_seq_lens_q", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
     {"document_ids", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
     {"segment_ids", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
     {"label", {not_false, good, good, not_false, unread, good}, kBadAnswer, kKeepGood},
     {"kto_tag", {good, good, good, good, unread, good}, kBadAnswer, kKeepGood},
     {"desirable", {good, good, good, good, unread, good}, kBadAnswer, kKeepGood},
+    {"train", {good, good, good, good, good, good}, kNotTrained, kLeaveOut},
+    {"loss_scale", {one, one, one, one, one, one}, kWeight, kNoWeight},
     {"weight", {one, one, one, one, one, one}, kWeight, kNoWeight},
     {"loss_weight", {one, one, one, one, one, one}, kWeight, kNoWeight},
     {"sample_weight", {one, one, one, one, one, one}, kWeight, kNoWeight},
@@ -224,10 +245,12 @@ std::string shown(const SortedJson& value) {
     return printable(text);
 }
 
-std::string way_out(const RowKey& entry, KeyUse use, std::string_view key, std::string_view where) {
+std::string way_out(const RowKey& entry, KeyUse use, std::string_view key, const std::string& value,
+                    std::string_view where) {
     const std::string member = jq_member(key);
     const bool is_judgement = use == KeyUse::good || use == KeyUse::not_false;
-    return std::string(entry.way) + (is_judgement ? jq_command(where, fmt::format("select({})", member)) : "");
+    return std::string(entry.way) +
+           (is_judgement ? jq_command(where, fmt::format("select({} != {})", member, value)) : "");
 }
 
 std::string listed(const std::vector<std::string_view>& keys) {
@@ -244,7 +267,7 @@ std::span<const RowKey> row_keys() {
 
 bool says_nothing(const SortedJson& value) {
     if (value.is_string()) return value.get_ref<const std::string&>().empty();
-    return value.is_null() || (value.is_structured() && value.empty());
+    return value.is_null() || (value.is_structured() && std::ranges::all_of(value, says_nothing));
 }
 
 std::string_view standard_key(std::string_view key, const FieldNames& names) {
@@ -285,7 +308,7 @@ void check_keys(const SortedJson& row, RowFormat format, const FieldNames& names
             case Verdict::refused: {
                 const RowKey& entry = *find_key(standard);
                 throw UserError(ExitCode::data, where, "\"{}\" is {}: {}", printable(key), shown(value), entry.reason)
-                    .hint(way_out(entry, use, key, where));
+                    .hint(way_out(entry, use, key, shown(value), where));
             }
         }
     }

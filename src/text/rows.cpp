@@ -10,6 +10,7 @@
 #include "text/chat_format.h"
 #include "text/chat_sample.h"
 #include "text/row_reader.h"
+#include "text/row_template.h"
 #include "text/vocab.h"
 
 namespace windlass {
@@ -139,7 +140,9 @@ class SampleMaker {
             const bool whole = row.format == RowFormat::text || options_.train_on_prompt;
             sample.trained.assign(sample.ids.size(), whole ? 1 : 0);
             std::fill(sample.trained.begin() + static_cast<std::ptrdiff_t>(body), sample.trained.end(), 1);
-            const bool says_something = body < sample.ids.size();
+            const bool says_something =
+                body < sample.ids.size() && (row.format == RowFormat::text || !stripped(row.text).empty());
+            if (!says_something && !whole) sample.trained.assign(sample.ids.size(), 0);
             if (says_something) add_eos(sample);
         }
         if (!sample.trained.empty()) sample.trained[0] = 0;

@@ -70,7 +70,7 @@ void read_labels(const SortedJson& json, Row& row, Part part, std::string_view w
 }
 
 void read_masks_of_loss(const SortedJson& json, Row& row, std::string_view where) {
-    for (const char* key : {"completion_mask", "assistant_masks", "loss_mask"}) {
+    for (const char* key : {"completion_mask", "assistant_masks", "assistant_mask", "loss_mask"}) {
         const std::optional<std::vector<int64_t>> mask = numbers(json, key, row.ids.size(), where);
         if (!mask) continue;
         for (size_t i = 0; i < mask->size(); ++i) {

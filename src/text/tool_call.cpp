@@ -111,18 +111,23 @@ const Json& schema_of(const Json& name, const Json& tools) {
     return no_json();
 }
 
-// Templates print a call's arguments as JSON: text that holds an object would be quoted a second time.
-bool open_arguments(Json& function) {
+// Templates print a call's arguments as JSON: text that holds an object would be quoted a second time. Whether it did.
+bool open_arguments(Json& function, std::string_view where) {
     const auto arguments = function.find("arguments");
-    if (arguments == function.end() || !arguments->is_string()) return false;
+    if (arguments == function.end()) return false;
+    if (arguments->is_null() || *arguments == "" || *arguments == "null") *arguments = Json::object();
+    if (!arguments->is_string()) return false;
     try {
-        Json opened = parse_json_with_digits(arguments->get_ref<const std::string&>(), "arguments", ExitCode::data);
-        if (!opened.is_object()) return false;
-        *arguments = std::move(opened);
-        return true;
+        Json opened = parse_json_with_digits(arguments->get_ref<const std::string&>(), where, ExitCode::data);
+        if (opened.is_object()) {
+            *arguments = std::move(opened);
+            return true;
+        }
     } catch (const UserError&) {
-        return false;  // text that is no JSON stays what it is
+        // said below
     }
+    throw UserError(ExitCode::data, where, "the arguments of a tool call are text that is not a JSON object")
+        .hint(kCallForm);
 }
 
 }  // namespace
@@ -138,22 +143,34 @@ bool drop_empty_members(Json& value) {
     return dropped;
 }
 
+bool is_nothing(const Json& value) {
+    if (value.is_string()) return value.get_ref<const std::string&>().empty();
+    return value.is_null() || (value.is_structured() && std::ranges::all_of(value, is_nothing));
+}
+
 Json call_of(Json call, std::string_view where) {
     if (!call.is_object())
         throw UserError(ExitCode::data, where, "a tool call is {} and not an object", call.type_name()).hint(kCallForm);
     if (!call.contains("function")) call = Json{{"type", "function"}, {"function", std::move(call)}};
-    if (!call["function"].is_object())
-        throw UserError(ExitCode::data, where, "a tool call is {} and not an object", call["function"].type_name())
+    const Json& function = call["function"];
+    if (!function.is_object())
+        throw UserError(ExitCode::data, where, "a tool call is {} and not an object", function.type_name())
             .hint(kCallForm);
+    const Json& name = member_of(function, "name");
+    if (!name.is_string() || name == "")
+        throw UserError(ExitCode::data, where, "a tool call has no \"name\"").hint(kCallForm);
+    if (function.contains("arguments")) return call;
+    for (const char* other : {"args", "parameters", "params", "input", "kwargs"})
+        if (!is_nothing(member_of(function, other)))
+            throw UserError(ExitCode::data, where, "a tool call has \"{}\" in place of \"arguments\"", other)
+                .hint(kCallForm);
     return call;
 }
 
-bool drop_empty_members_of_call(Json& call, const Json& tools) {
+bool open_call(Json& call, const Json& tools, std::string_view where) {
     bool dropped = erase_members(call, is_null_member);
     Json& function = call["function"];
-    const bool was_text = open_arguments(function);
-    const auto arguments = function.find("arguments");
-    if (arguments != function.end() && arguments->is_null()) *arguments = Json::object();
+    const bool was_text = open_arguments(function, where);
     dropped |= erase_members(function, is_null_member);
     if (was_text) return dropped;
     const Json& schema = schema_of(member_of(function, "name"), tools);
@@ -168,13 +185,13 @@ Json calls_in_text(const std::string& text, std::string_view where) {
     if (!parsed.is_array()) parsed = Json::array({std::move(parsed)});
     for (Json& call : parsed) {
         calls.push_back(call_of(std::move(call), where));
-        open_arguments(calls.back()["function"]);
+        open_arguments(calls.back()["function"], where);
     }
     return calls;
 }
 
 ToolList read_tools(const Json* value, std::string_view key, std::string_view where) {
-    if (!value || value->is_null() || *value == "") return {};
+    if (!value || is_nothing(*value)) return {};
     Json list = *value;
     const bool was_text = list.is_string();
     if (was_text)
@@ -182,6 +199,7 @@ ToolList read_tools(const Json* value, std::string_view key, std::string_view wh
     if (!list.is_array())
         throw UserError(ExitCode::data, where, "\"{}\" is {} and not a list", key, list.type_name()).hint(kToolsForm);
     ToolList made;
+    list.erase(std::remove_if(list.begin(), list.end(), is_nothing), list.end());
     for (Json& tool : list) {
         // One of a list may be the text of a tool.
         if (tool.is_string() && tool.get_ref<const std::string&>().starts_with('{'))

@@ -10,17 +10,21 @@ namespace windlass {
 
 inline constexpr const char* kCallForm = R"({"name": "...", "arguments": {}})";
 
-// {"type": "function", "function": {"name", "arguments"}} of a call in that form or in the shorter one, with arguments
-// opened where they are the text of an object. Throws UserError(data) naming `where`.
+// {"type": "function", "function": {"name", "arguments"}} of a call in that form or in the shorter one. Throws
+// UserError(data) naming `where`: no name, or arguments under another key.
 Json call_of(Json call, std::string_view where);
 // sharegpt's function_call: the text of one call, or of a list of them.
 Json calls_in_text(const std::string& text, std::string_view where);
 
+// Whether a value says nothing at any depth: null, or an empty text, list or object, or one of such values. Tables of
+// Arrow give rows such objects.
+bool is_nothing(const Json& value);
 // Members that are null, at any depth, are left out: whether there were any.
 bool drop_empty_members(Json& value);
-// Those of a call, except for arguments that the tool's own schema allows to be null. Arguments that were text have
-// only such nulls as their author wrote, and stay.
-bool drop_empty_members_of_call(Json& call, const Json& tools);
+// Opens the arguments where they are the text of an object, and leaves out null members, except for arguments that the
+// tool's own schema allows to be null. Arguments that were text have only such nulls as their author wrote, and stay.
+// Throws UserError(data) naming `where` for other text.
+bool open_call(Json& call, const Json& tools, std::string_view where);
 
 // Tables of Arrow give every call, and every tool, the members of all others, null where it has none. They are left
 // out, as transformers' users mean it; a null that the tool's own schema allows is an argument, and stays.

@@ -87,7 +87,7 @@ TEST(RowMeaning, TextsThatBeginAlikeAreAPromptAndTwoAnswers) {
                 ElementsAre("<s>Q: x\nA:[ b</s>]", "<s>Q: x\nA:[ c</s>]"))
         << "the prompt is repeated in the answers";
     EXPECT_THAT(refused_row(R"({"chosen": "yes", "rejected": "no"})", nullptr, pairs),
-                HasSubstr("begin with no text in common"));
+                HasSubstr("it cannot be said where the question ends"));
 }
 
 TEST(RowMeaning, AConversationIsTheSameHoweverItIsWritten) {
@@ -211,7 +211,7 @@ TEST(RowMeaning, KeysThatNobodyKnowsAreCountedOnce) {
 TEST(RowMeaning, ContentThatIsNotTextIsRefused) {
     for (const char* content :
          {R"([{"type": "image"}, {"type": "text", "text": "What is this?"}])", R"({"a": 1})", "7", "true",
-          R"([{"type": "image_url", "image_url": {"url": "x"}}])", R"([{"type": "image", "text": "a cat"}])", R"([[]])",
+          R"([{"type": "image_url", "image_url": {"url": "x"}}])", R"([{"type": "image", "text": "a cat"}])",
           R"([{"type": "text", "text": "a", "image": "x.png"}])", R"([{"type": "thinking", "thinking": "a"}])"}) {
         for (const char* role : {"user", "assistant"}) {
             const std::string row = fmt::format(
