@@ -2,29 +2,44 @@
 
 #include <fcntl.h>
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/printable.h"
+#include "base/standard_streams.h"
 #include "base/status_line.h"
 
 namespace windlass {
 namespace {
+
+constexpr auto kPatience = std::chrono::milliseconds(1000);
+constexpr size_t kEarlyBytesMax = size_t{64} << 10;
 
 struct LogState {
     std::mutex mutex;
     LogLevel most_verbose = LogLevel::info;
     std::FILE* file = nullptr;
     bool has_status = false;  // below the last line, on a terminal
+
+    std::optional<BoundedOutput> bounded;  // stderr of a program that outlives its readers
+    int64_t missed_lines = 0;              // that stderr did not take, since the last that it took
+    bool is_cut = false;                   // the last that it took is not whole
+    std::string early;                     // missed before there was a file
 };
 
 LogState& state() {
-    static LogState instance;
-    return instance;
+    static LogState* const instance = new LogState;  // never destroyed: threads outlive main
+    return *instance;
 }
 
 const char* prefix(LogLevel level) {
@@ -39,8 +54,44 @@ const char* prefix(LogLevel level) {
     return "";
 }
 
-void take_status_away(LogState& log) {
-    if (std::exchange(log.has_status, false)) std::fputs("\r\x1b[K", stderr);
+constexpr std::string_view kClearLine = "\r\x1b[K";
+
+// What is drawn may be missed.
+void draw(LogState& log, std::string_view text) {
+    if (!log.bounded) {
+        std::fwrite(text.data(), 1, text.size(), stderr);
+        std::fflush(stderr);
+    } else if (log.missed_lines == 0) {
+        log.bounded->write(text, std::chrono::milliseconds(0));
+    }
+}
+
+void write_to_file(LogState& log, std::string_view text) {
+    if (log.file == nullptr) return;
+    std::fwrite(text.data(), 1, text.size(), log.file);
+    std::fflush(log.file);
+}
+
+// The lines up to this one, which ends with a line feed, are in the file; returns what is to be written there first.
+std::string write_bounded(LogState& log, std::string_view text) {
+    const bool missed_before = log.missed_lines > 0;
+    std::string whole = log.is_cut ? "\n" : "";
+    if (missed_before)
+        whole += fmt::format("... {} lines were not read here; log.txt of the run has them\n", log.missed_lines);
+    whole += text;
+    // After one that was missed no other waits: a reader that comes back finds room.
+    const BoundedOutput::Written done =
+        log.bounded->write(whole, missed_before ? std::chrono::milliseconds(0) : kPatience);
+    if (done.error_number == 0) {
+        log.missed_lines = 0;
+        log.is_cut = false;
+        return "";
+    }
+    if (done.bytes > 0) log.is_cut = whole[done.bytes - 1] != '\n';
+    ++log.missed_lines;
+    if (missed_before) return "";
+    return fmt::format("warning: stderr does not take messages ({}); they are in log.txt alone\n",
+                       done.error_number == EAGAIN ? "nothing reads them" : std::strerror(done.error_number));
 }
 
 }  // namespace
@@ -49,15 +100,14 @@ void draw_status(std::string_view text, bool color) {
     LogState& log = state();
     const std::lock_guard lock(log.mutex);
     if (log.most_verbose < LogLevel::info) return;
-    fmt::print(stderr, "\r\x1b[K{}{}{}", color ? "\x1b[36m" : "", printable(text), color ? "\x1b[0m" : "");
-    std::fflush(stderr);
+    draw(log, fmt::format("{}{}{}{}", kClearLine, color ? "\x1b[36m" : "", printable(text), color ? "\x1b[0m" : ""));
     log.has_status = true;
 }
 
 void clear_status() {
-    const std::lock_guard lock(state().mutex);
-    take_status_away(state());
-    std::fflush(stderr);
+    LogState& log = state();
+    const std::lock_guard lock(log.mutex);
+    if (std::exchange(log.has_status, false)) draw(log, kClearLine);
 }
 
 namespace {
@@ -67,12 +117,15 @@ void write_line(LogLevel level, std::string_view label, std::string_view line) {
     const std::lock_guard lock(log.mutex);
     if (level > log.most_verbose) return;
     const std::string text = fmt::format("{}{}\n", label, printable(line));
-    take_status_away(log);
-    std::fwrite(text.data(), 1, text.size(), stderr);
-    if (log.file != nullptr) {
-        std::fwrite(text.data(), 1, text.size(), log.file);
-        std::fflush(log.file);
+    if (std::exchange(log.has_status, false)) draw(log, kClearLine);
+    if (!log.bounded) {
+        std::fwrite(text.data(), 1, text.size(), stderr);
+        return write_to_file(log, text);
     }
+    const std::string in_file = write_bounded(log, text) + text;
+    write_to_file(log, in_file);
+    if (log.file == nullptr && log.missed_lines > 0 && log.early.size() + in_file.size() <= kEarlyBytesMax)
+        log.early += in_file;
 }
 
 }  // namespace
@@ -102,6 +155,19 @@ void set_log_file(std::string_view path) {
     if (descriptor < 0) throw file_error("open for appending", path, errno);
     state().file = ::fdopen(descriptor, "a");
     if (state().file == nullptr) throw MachineError("fdopen", path, errno);
+    write_to_file(state(), std::exchange(state().early, ""));
+}
+
+void outlive_readers() {
+    std::signal(SIGPIPE, SIG_IGN);
+    LogState& log = state();
+    const std::lock_guard lock(log.mutex);
+    if (!log.bounded) log.bounded.emplace(STDERR_FILENO);
+}
+
+bool outlives_readers() {
+    const std::lock_guard lock(state().mutex);
+    return state().bounded.has_value();
 }
 
 }  // namespace windlass

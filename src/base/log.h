@@ -1,6 +1,8 @@
 // log.h: one line per fact, to stderr and, once a run has a folder, to its log.txt.
 //
 // Thread-safe. stdout is never written: it belongs to results. Control characters are escaped (printable.h).
+// stderr that cannot be written is no error. A write waits for its reader, and a pipe without one ends the program, as
+// usual; a run, which has more to lose, calls outlive_readers().
 #pragma once
 
 #include <fmt/format.h>
@@ -18,6 +20,11 @@ void log_more(std::string_view line);
 void set_log_level(LogLevel most_verbose);
 // From now on every line is also appended to this file; an empty path stops that. Throws MachineError.
 void set_log_file(std::string_view path);
+// From now on a stream without a reader neither ends nor stops the program: SIGPIPE is ignored, and lines that stderr
+// does not take within a second are in the log's file alone, those from before there was one too (the first 64 KiB).
+// When stderr takes lines again, it says how many it missed.
+void outlive_readers();
+bool outlives_readers();
 
 template <typename... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {

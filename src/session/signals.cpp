@@ -1,24 +1,30 @@
 #include "session/signals.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <mutex>
-#include <string_view>
+#include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 
 namespace windlass {
 namespace {
 
+constexpr std::array kStops = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU, SIGPWR, SIGALRM};
+constexpr double kOneRequestSeconds = 0.3;  // within which two of a kind are one request, delivered twice
+
 // Shared by the thread that takes signals and the run. Holding the mutex keeps the engine alive while it is touched.
 struct Desk {
     std::mutex mutex;
-    Engine* engine = nullptr;  // of the run that goes
-    int stops_asked = 0, last_stop = 0;
+    Engine* engine = nullptr;                                 // of the run that goes
+    int last_stop = 0;                                        // 0: nothing asked for the end
+    std::optional<int64_t> first_interrupt, first_terminate;  // when, by the clock
     bool save_asked = false;
     bool is_taking = false;
     bool keeps_interrupt = false;               // of an InterruptScope
@@ -31,11 +37,6 @@ Desk& desk() {
     return *instance;
 }
 
-void say(std::string_view text) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-    static_cast<void>(written);
-}
-
 // As without a handler: unless the program was started with the signal ignored, the process ends here.
 void act_by_default(int number) {
     sigset_t one;
@@ -46,18 +47,27 @@ void act_by_default(int number) {
     pthread_sigmask(SIG_BLOCK, &one, nullptr);
 }
 
+// Whether this is a user's, or a queue's, second request.
+bool asks_again(Desk& shared, int number) {
+    if (number != SIGINT && number != SIGTERM) return false;
+    std::optional<int64_t>& first = number == SIGINT ? shared.first_interrupt : shared.first_terminate;
+    if (first) return seconds_since(*first) >= kOneRequestSeconds;
+    first = now_ns();
+    return false;
+}
+
 void take_stop(int number) {
     Desk& shared = desk();
-    const std::unique_lock lock(shared.mutex);
-    if (number == SIGINT && shared.keeps_interrupt && !shared.was_interrupted.exchange(true)) return;
-    if (shared.engine == nullptr) return act_by_default(number);
-    // Who reads what the run says hangs up with the terminal: the run still has its step to save.
-    if (number == SIGHUP) std::signal(SIGPIPE, SIG_IGN);
-    shared.last_stop = number;
-    if (shared.stops_asked++ == 0)
-        say("\nstopping after this step; once more to stop now\n");
-    else
-        shared.engine->request_stop();
+    {
+        const std::unique_lock lock(shared.mutex);
+        if (number == SIGINT && shared.keeps_interrupt && !shared.was_interrupted.exchange(true)) return;
+        if (shared.engine == nullptr) return act_by_default(number);
+        if (asks_again(shared, number)) return shared.engine->request_stop();
+        if (std::exchange(shared.last_stop, number) != 0) return;
+    }
+    // Not under the lock, which the run needs: a reader may keep this line waiting for a moment.
+    log_more(number == SIGINT || number == SIGTERM ? "stopping after this step; once more to stop now"
+                                                   : "stopping after this step");
 }
 
 void* take_until_the_end(void*) {
@@ -99,8 +109,10 @@ void take_signals() {
     shared.is_taking = true;
     std::signal(SIGXFSZ, SIG_IGN);
     sigemptyset(&shared.taken);
-    for (const int number : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&shared.taken, number);
-    if (!is_ignored(SIGHUP)) sigaddset(&shared.taken, SIGHUP);
+    sigaddset(&shared.taken, SIGUSR1);
+    for (const int number : kStops) {
+        if (number != SIGHUP || !is_ignored(SIGHUP)) sigaddset(&shared.taken, number);
+    }
     pthread_sigmask(SIG_BLOCK, &shared.taken, &shared.before);
     begin_thread();
 }
@@ -114,7 +126,9 @@ SignalScope::SignalScope(Engine& engine) {
     const std::lock_guard lock(shared.mutex);
     WINDLASS_CHECK(shared.engine == nullptr, "one run at a time takes the signals");
     shared.engine = &engine;
-    shared.stops_asked = shared.last_stop = 0;
+    shared.last_stop = 0;
+    shared.first_interrupt.reset();
+    shared.first_terminate.reset();
 }
 
 SignalScope::~SignalScope() {
@@ -126,7 +140,7 @@ SignalScope::~SignalScope() {
 
 bool SignalScope::wants_stop() const {
     const std::lock_guard lock(desk().mutex);
-    return desk().stops_asked > 0;
+    return desk().last_stop != 0;
 }
 
 bool SignalScope::take_save_request() {

@@ -1,10 +1,16 @@
-// signals.h: Ctrl-C, SIGTERM, SIGHUP and SIGUSR1.
+// signals.h: Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, and the signals with which queue systems warn.
 //
 // No handler of ours ever runs: the kernel would put its frame on the stack of whichever thread computes, where code
-// that a library generates keeps data below the stack pointer. The four are blocked in every thread, and one thread
-// that computes nothing takes them. While a run goes, the first SIGINT, SIGTERM or SIGHUP asks for its end after this
-// step, the second for its end now; SIGUSR1 asks for a checkpoint, and is kept for a run that has not begun. While none
-// goes, SIGINT, SIGTERM and SIGHUP do what they do to any program.
+// that a library generates keeps data below the stack pointer. The signals are blocked in every thread, and one thread
+// that computes nothing takes them. SIGUSR1 asks a run for a checkpoint, and is kept for a run that has not begun. Each
+// other one asks for its end after this step; outside a run it does what it does to any program:
+//
+//   SIGINT, SIGTERM                      a second one of the same kind, but not at once, asks for the end now
+//   SIGHUP                               a terminal that hangs up may send several
+//   SIGUSR2, SIGXCPU, SIGPWR, SIGALRM    a warning before the end, maybe repeated
+//
+// Shells, timeout(1) and launchers deliver one request twice, and a queue sends SIGTERM after its warning: neither may
+// cost the run the step that it saves.
 #pragma once
 
 #include "run/engine.h"
@@ -29,7 +35,7 @@ class SignalScope {
 
     bool wants_stop() const;
     bool take_save_request();
-    // 130 after SIGINT, 143 after SIGTERM and SIGHUP.
+    // 130 after SIGINT, 143 after any other.
     ExitCode exit_code() const;
 };
 

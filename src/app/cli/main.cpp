@@ -8,6 +8,7 @@
 #include "app/cli/words.h"
 #include "base/activity.h"
 #include "base/log.h"
+#include "base/standard_streams.h"
 #include "session/signals.h"
 #include "train/progress.h"
 
@@ -94,6 +95,7 @@ int fail(bool json, ExitCode code, const std::string& message) {
 
 int main(int argc, char** argv) {
     using namespace windlass;
+    hold_standard_descriptors();  // before anything is opened
     const bool json = asks_for_json({argv + 1, static_cast<size_t>(std::max(argc, 1) - 1)});
     try {
         take_signals();  // before any other thread

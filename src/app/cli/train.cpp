@@ -4,12 +4,26 @@
 
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
 
 namespace windlass {
+namespace {
+
+// A run whose result nothing reads is a run all the same.
+void print_outcome(const std::string& text) {
+    try {
+        print_result(text);
+    } catch (const MachineError& error) {
+        log_warning("{}; it was to be: {}", error.what(), text.substr(0, text.find_last_not_of('\n') + 1));
+    }
+}
+
+}  // namespace
 
 ExitCode run_train(const TrainArgs& args) {
+    outlive_readers();
     const Config config = config_from_words(args.words, ConfigUse::train);
     if (args.dry_run) {
         print_result(config_to_yaml(config));
@@ -31,9 +45,9 @@ ExitCode run_train(const TrainArgs& args) {
         if (result.best_step) json["best_step"] = *result.best_step;
         if (!result.resume.empty()) json["resume"] = result.resume;
         for (const NextCommand& each : result.next) json["next"][each.name] = each.command;
-        print_result(json.dump(2) + "\n");
+        print_outcome(json.dump(2) + "\n");
     } else if (!result.final_folder.empty()) {
-        print_result(result.final_folder + "\n");
+        print_outcome(result.final_folder + "\n");
     }
     return result.code;
 }

@@ -39,8 +39,8 @@ constexpr VerbText kTexts[] = {
      .examples = "  windlass train run.yaml learning_rate=1e-5 --max-steps 100\n"
                  "  windlass train --model M --train-data rows.jsonl --output-dir runs/first\n"
                  "  windlass train runs/first/run.yaml --resume\n",
-     .notes = "Ctrl-C, SIGTERM or SIGHUP finishes the step and saves; twice stops at once. SIGUSR1, or making the file "
-              "OUTPUT_DIR/save, saves."},
+     .notes = "Ctrl-C, SIGTERM, SIGHUP or SIGUSR2 finishes the step and saves; Ctrl-C twice stops at once. SIGUSR1, or "
+              "making the file OUTPUT_DIR/save, saves."},
     {.verb = "eval",
      .sentence = "Measures the loss of a model over rows, or its answers to a task.",
      .usage = "MODEL --data ROWS [run.yaml] [key=value ...]",

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/standard_streams.h"
 #include "base/status_line.h"
 #include "base/units.h"
 #include "config/model_place.h"
@@ -61,8 +62,15 @@ std::vector<std::string> name_model(std::vector<std::string> words) {
 
 namespace {
 
+constexpr auto kPatience = std::chrono::seconds(5);  // of a run's result, with a reader that takes nothing
+
 void write_whole(const std::string& text) {
     clear_status();  // a terminal shows both streams
+    if (outlives_readers()) {
+        const int error_number = BoundedOutput(STDOUT_FILENO).write(text, kPatience).error_number;
+        if (error_number != 0) throw MachineError("write", "stdout", error_number);
+        return;
+    }
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
         throw MachineError("write", "stdout", errno);
 }
