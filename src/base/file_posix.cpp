@@ -28,6 +28,11 @@ auto uninterrupted(Call call) {
     }
 }
 
+// The file system, or a layer below it, does not have this call.
+bool is_unsupported(int error_number) {
+    return error_number == EOPNOTSUPP || error_number == ENOSYS;
+}
+
 FileStatus to_status(const struct stat& raw) {
     return {.bytes = raw.st_size,
             .is_folder = S_ISDIR(raw.st_mode),
@@ -91,7 +96,7 @@ class PosixFile final : public File {
         if (bytes - before > free_space(path_)) throw no_space(bytes - before);
         if (uninterrupted([&] { return ::fallocate(descriptor_, 0, 0, bytes); }) == 0) return;
         const int error = errno;
-        if (error == EOPNOTSUPP) {
+        if (is_unsupported(error)) {
             log_warning("{}: the file system cannot reserve space; a full disk will be noticed late", path_);
             return truncate(bytes);
         }
@@ -167,7 +172,7 @@ class PosixFiles final : public FileSystem {
         };
         int descriptor = attempt(options.direct ? O_DIRECT : 0);
         bool direct = options.direct && descriptor >= 0;
-        if (descriptor < 0 && options.direct && errno == EINVAL) {
+        if (descriptor < 0 && options.direct && (errno == EINVAL || is_unsupported(errno))) {
             // Linux makes the file before it refuses O_DIRECT, so the second attempt must accept it.
             const int made = options.mode == OpenMode::create_new ? O_EXCL : 0;
             descriptor =
@@ -234,7 +239,8 @@ class PosixFiles final : public FileSystem {
         if (descriptor < 0) throw file_error("open", path, errno);
         const PosixFile folder(path, descriptor, false);
         // Some file systems keep folders durable by themselves and refuse the call.
-        if (uninterrupted([&] { return ::fsync(descriptor); }) != 0 && errno != EINVAL)
+        if (uninterrupted([&] { return ::fsync(descriptor); }) != 0 && errno != EINVAL && errno != EBADF &&
+            !is_unsupported(errno))
             throw file_error("fsync", path, errno);
     }
 

@@ -1,12 +1,11 @@
 #include "persist/run_folder.h"
 
-#include <sys/file.h>
-
 #include <charconv>
 #include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 #include "config/run_place.h"
 #include "format/side_files.h"
 #include "format/store.h"
@@ -20,6 +19,7 @@ namespace windlass {
 namespace {
 
 constexpr const char* kLockName = ".lock";
+constexpr std::string_view kOwnerName = ".lock.owner";  // file_lock.h
 constexpr const char* kLogName = "log.txt";
 constexpr const char* kSettingsName = "run.yaml";
 constexpr const char* kUnfinishedConfig = "run.yaml.tmp";
@@ -39,9 +39,17 @@ bool is_of_a_run(std::string_view name) {
 // A run that was refused, or killed, before it began leaves its lock and its log: they are in nobody's way.
 bool is_empty(FileSystem& files, const std::string& folder) {
     for (const std::string& name : files.list(folder)) {
-        if (name != kLockName && name != kLogName && name != kUnfinishedConfig) return false;
+        if (name != kLockName && !name.starts_with(kOwnerName) && name != kLogName && name != kUnfinishedConfig)
+            return false;
     }
     return true;
+}
+
+UserError is_locked(const std::string& place, std::string_view what_it_does, const LockAttempt& attempt) {
+    UserError error(ExitCode::storage, place, "{} {}", attempt.holder, what_it_does);
+    if (!attempt.owner_path.empty())
+        error.hint(fmt::format("rm {}, if that process is over", shell_word(attempt.owner_path)));
+    return error;
 }
 
 std::optional<StartPoint> from_store(FileSystem& files, const Config& config) {
@@ -131,9 +139,9 @@ RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), p
     if (is_used && !is_run)
         throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_)
             .hint("another folder");
-    lock_ = files.open(file(kLockName), {OpenMode::append});
-    if (lock_->descriptor() >= 0 && flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
-        throw UserError(ExitCode::storage, path_, "another process is training into this folder, or exporting from it");
+    LockAttempt attempt = try_lock(files, files.open(file(kLockName), {OpenMode::append}), LockUse::alone);
+    if (!attempt.lock) throw is_locked(path_, "is training into this folder, or exporting from it", attempt);
+    lock_.emplace(*std::move(attempt.lock));
 }
 
 // The settings last: a folder with settings is a run, which may be overwritten again where this was cut short.
@@ -173,9 +181,10 @@ std::vector<std::string> values_in_run(FileSystem& files, const std::string& run
 std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder) {
     const std::string path = fmt::format("{}/{}", run_folder, kLockName);
     if (!files.exists(path)) return IdleRun{};
-    IdleRun idle{files.open(path, {OpenMode::read})};
-    if (idle.lock->descriptor() >= 0 && flock(idle.lock->descriptor(), LOCK_SH | LOCK_NB) != 0) return std::nullopt;
-    return idle;
+    LockAttempt attempt = try_lock(files, files.open(path, {OpenMode::read}), LockUse::shared);
+    if (!attempt.owner_path.empty()) throw is_locked(run_folder, "is training into this folder", attempt);
+    if (!attempt.lock) return std::nullopt;
+    return IdleRun{std::move(attempt.lock)};
 }
 
 namespace {

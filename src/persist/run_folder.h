@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "config/config.h"
 #include "state/run_state.h"
 
@@ -56,7 +57,7 @@ class RunFolder {
   private:
     FileSystem& files_;
     std::string path_;
-    std::unique_ptr<File> lock_;
+    std::optional<FileLock> lock_;
 };
 
 // What the folder's run.yaml says of a key; empty where `run_folder` is no run.
@@ -64,9 +65,10 @@ std::vector<std::string> values_in_run(FileSystem& files, const std::string& run
 
 // Keeps others from training into a run's folder while this lives; shared by those who only read.
 struct IdleRun {
-    std::unique_ptr<File> lock;  // null where there never was one
+    std::optional<FileLock> lock;  // nothing where there never was one
 };
-// Nothing while a process trains into the folder.
+// Nothing while a process trains into the folder. UserError(storage) if only a user can know whether it still does
+// (file_lock.h): who waits for it might wait forever.
 std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder);
 
 // Follows config.resume: the newest of the working store's last commit, the newest valid checkpoint, and what the

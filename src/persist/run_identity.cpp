@@ -1,6 +1,5 @@
 #include "persist/run_identity.h"
 
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 #include "format/store.h"
 #include "session/session.h"
 #include "state/metrics.h"
@@ -137,18 +137,23 @@ StoreLock::StoreLock(FileSystem& files, const std::string& store_path) : files_(
     files.make_folders(parent_folder(store_path));
     const std::string path = store_path + ".lock";
     do {
-        file_ = files.open(path, {OpenMode::append});
-        if (file_->descriptor() < 0) return;
-        if (flock(file_->descriptor(), LOCK_EX | LOCK_NB) != 0)
-            throw UserError(ExitCode::storage, store_path, "another process trains with this working store")
-                .hint("another ssd_dir, or wait until it ends");
-    } while (!is_still_there(*file_));
+        lock_.reset();
+        LockAttempt attempt = try_lock(files, files.open(path, {OpenMode::append}), LockUse::alone);
+        if (!attempt.lock) {
+            UserError error(ExitCode::storage, store_path, "{} trains with this working store", attempt.holder);
+            error.hint("another ssd_dir, or wait until it ends");
+            if (!attempt.owner_path.empty())
+                error.or_hint(fmt::format("rm {}, if that process is over", shell_word(attempt.owner_path)));
+            throw std::move(error);
+        }
+        lock_.emplace(*std::move(attempt.lock));
+    } while (lock_->file().descriptor() >= 0 && !is_still_there(lock_->file()));
 }
 
 StoreLock::~StoreLock() {
-    if (file_ == nullptr) return;
+    if (!lock_) return;
     try {
-        files_.remove_file(file_->path());
+        files_.remove_file(lock_->file().path());
     } catch (const Error& error) {
         log_warning("{}", error.what());
     }

@@ -4,11 +4,12 @@
 // Two runs may share a drive under equal paths: in two containers, for one. Neither resumes from the other's state.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "persist/run_folder.h"
 
 namespace windlass {
@@ -49,7 +50,7 @@ class StoreLock {
 
   private:
     FileSystem& files_;
-    std::unique_ptr<File> file_;
+    std::optional<FileLock> lock_;
 };
 
 }  // namespace windlass

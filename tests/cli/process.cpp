@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <thread>
 
 #include "base/error.h"
@@ -51,6 +56,26 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
     return list;
 }
 
+// The kernel answers these calls with an error, in this process and in what it becomes. Whether it agreed to.
+bool refuse_locks(const Command& command) {
+    constexpr uint32_t kNumber = offsetof(seccomp_data, nr), kSecond = offsetof(seccomp_data, args[1]);
+    const auto answer = [](const std::optional<int>& error) {
+        return error ? SECCOMP_RET_ERRNO | static_cast<uint32_t>(*error) : SECCOMP_RET_ALLOW;
+    };
+    sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, answer(command.flock_error)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSecond),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLK, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, answer(command.fcntl_lock_error)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{.len = std::size(rules), .filter = rules};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 // Between fork and exec: only calls that are safe there. Never returns.
 [[noreturn]] void become(const Command& command, char* const* words, char* const* environment, int in, int out,
                          int err) {
@@ -65,7 +90,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
     ::dup2(err, STDERR_FILENO);
     const bool is_refused =
         command.user && (::setgroups(0, nullptr) != 0 || ::setgid(*command.user) != 0 || ::setuid(*command.user) != 0);
-    if (!is_refused) ::execve(words[0], words, environment);
+    const bool changes_locks = command.flock_error || command.fcntl_lock_error;
+    if (!is_refused && (!changes_locks || refuse_locks(command))) ::execve(words[0], words, environment);
     ::_exit(127);
 }
 

@@ -21,6 +21,8 @@ struct Command {
     std::string input;                               // what stdin holds
     std::optional<uid_t> user;                       // runs as this user; for root only
     std::optional<int64_t> file_bytes_max;           // writes beyond it fail with EFBIG (RLIMIT_FSIZE)
+    std::optional<int> flock_error;                  // its calls of flock fail so, as on a file system without it
+    std::optional<int> fcntl_lock_error;             // and its open file description locks
     double seconds_max = 120;                        // then it is killed
 };
 
