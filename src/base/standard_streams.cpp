@@ -30,9 +30,9 @@ void hold_standard_descriptors() {
     }
 }
 
-// Whether a write waits is a property of what was opened, and the shell and other programs share that: a pipe or a
-// terminal is opened once more, by its name in /proc, for writes of our own that do not wait. Where that is refused (a
-// terminal of another user), small writes follow a poll.
+// O_NONBLOCK belongs to the open file description, which the shell and other programs share: a pipe or a terminal is
+// opened once more, by its name in /proc, for writes of our own that do not wait. Where that is refused (a terminal of
+// another user), small writes follow a poll.
 BoundedOutput::BoundedOutput(int descriptor) : descriptor_(descriptor) {
     struct stat raw {};
     if (::fstat(descriptor, &raw) != 0 || S_ISREG(raw.st_mode)) return;

@@ -180,6 +180,7 @@ struct ConfigEntry {
 struct ConfigSources {
     std::vector<ConfigEntry> preset, environment, file, overrides, flags;
     std::string file_path;
+    std::vector<std::string> warnings;  // of variables WINDLASS_* that set no key
 };
 
 inline constexpr int64_t kConfigBytesMax = int64_t{1} << 20;

@@ -1,11 +1,14 @@
+#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "config/config.h"
 #include "config/config_keys.h"
 #include "config/foreign/recognise.h"
+#include "config/key_advice.h"
 #include "config/param_group_text.h"
 #include "config/preset.h"
 #include "config/run_place.h"
@@ -111,6 +114,38 @@ bool is_rows_file(const std::string& word) {
     return !word.starts_with('-') && word.find('=') == std::string::npos && has_rows_ending(word);
 }
 
+bool is_step(std::string_view word) {
+    return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+}
+
+// A flag that needs no value takes one only after '=', or as true and false: what follows might be a file.
+void refuse_loose_value(const std::string& name, const std::string& word) {
+    std::string lower = word;
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string flag = config_flag(name);
+    std::string meant;
+    if (name == "resume") {
+        const size_t dash = lower.rfind("checkpoint-");  // as transformers writes it
+        const std::string step = dash == lower.npos ? lower : lower.substr(dash + std::string("checkpoint-").size());
+        for (const char* const newest : {"auto", "last", "latest", "true", "yes"}) {
+            if (lower == newest) meant = flag;
+        }
+        if (is_step(step.substr(0, step.find_last_not_of('/') + 1)))
+            meant = fmt::format("{}={}", flag, step.substr(0, step.find_last_not_of('/') + 1));
+        if (lower == "false" || lower == "no" || lower == "none") meant = fmt::format("leave {} out", flag);
+    } else {
+        for (const char* const on : {"true", "yes", "on", "1"}) {
+            if (lower == on) meant = flag;
+        }
+        for (const char* const off : {"false", "no", "off", "0"}) {
+            if (lower == off) meant = fmt::format("{}=false", flag);
+        }
+    }
+    if (!meant.empty())
+        throw UserError(ExitCode::usage, flag, "\"{}\" is not taken for its value, which follows a '='", word)
+            .hint(meant);
+}
+
 // Reads the flag at words[i] and returns how many words it took.
 size_t read_flag(std::span<const std::string> words, size_t i, std::vector<ConfigEntry>& flags) {
     const std::string_view word = std::string_view(words[i]).substr(2);
@@ -128,6 +163,7 @@ size_t read_flag(std::span<const std::string> words, size_t i, std::vector<Confi
     const bool has_next = i + 1 < words.size();
     if (is_boolean(find_config_key(name)) || name == "resume") {
         const bool takes_next = name != "resume" && has_next && is_boolean_word(words[i + 1]);
+        if (has_next && !takes_next) refuse_loose_value(name, words[i + 1]);
         add_flag(flags, read_word(name, takes_next ? words[i + 1] : name == "resume" ? "auto" : "true", where));
         return takes_next ? 2 : 1;
     }
@@ -145,12 +181,47 @@ size_t read_flag(std::span<const std::string> words, size_t i, std::vector<Confi
     return taken;
 }
 
-void read_environment(std::vector<ConfigEntry>& entries) {
+constexpr std::string_view kVariablePrefix = "WINDLASS_";
+// Variables of the program that are no keys: the kernels of another processor, and what tests set.
+constexpr std::string_view kOtherVariables[] = {"WINDLASS_CPU", "WINDLASS_WRITE_DOCS"};
+
+std::string variable_of(std::string_view key) {
+    std::string name = fmt::format("{}{}", kVariablePrefix, key);
+    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return name;
+}
+
+// The key that a variable of this name, which sets none, was probably to set; empty if no key is near.
+std::string_view key_meant_by(const std::string& name) {
+    std::string written = name.substr(kVariablePrefix.size());
+    for (char& c : written) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (const ConfigKey* const key = find_config_key(written); key != nullptr) return key->name;
+    if (const KeyAdvice* const advice = find_key_advice(written); advice != nullptr) return advised_key(*advice);
+    const std::string_view near = nearest_config_key(written);
+    return near.empty() ? near : find_config_key(near)->name;
+}
+
+void read_environment(ConfigSources& sources) {
+    std::map<std::string, std::string> variables;  // sorted: the environment is in no order
+    for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+        const std::string_view line = *at;
+        const size_t equals = std::min(line.find('='), line.size());
+        if (line.starts_with(kVariablePrefix))
+            variables.emplace(line.substr(0, equals), line.substr(std::min(equals + 1, line.size())));
+    }
+    std::map<std::string, std::string_view> keys;
     for (const ConfigKey& key : config_keys()) {
-        std::string name = fmt::format("WINDLASS_{}", key.name);
-        for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-        const char* value = std::getenv(name.c_str());
-        if (value != nullptr) entries.push_back(read_word(std::string(key.name), value, name));
+        keys.emplace(variable_of(key.name), key.name);
+        for (const std::string_view alias : key.aliases) keys.emplace(variable_of(alias), alias);
+    }
+    for (const auto& [name, value] : variables) {
+        if (const auto key = keys.find(name); key != keys.end()) {
+            sources.environment.push_back(read_word(std::string(key->second), value, name));
+        } else if (std::ranges::find(kOtherVariables, name) == std::end(kOtherVariables)) {
+            const std::string_view near = key_meant_by(name);
+            sources.warnings.push_back(fmt::format("{}: the variable sets no key, and is ignored{}", name,
+                                                   near.empty() ? "" : ". Try: " + variable_of(near)));
+        }
     }
 }
 
@@ -196,7 +267,7 @@ std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& 
 
 ConfigSources read_config_sources(FileSystem& files, std::span<const std::string> words) {
     ConfigSources sources;
-    read_environment(sources.environment);
+    read_environment(sources);
     std::string file;
     for (size_t i = 0; i < words.size();) {
         const std::string& word = words[i];

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 #include "base/shell_word.h"
 #include "config/run_place.h"
@@ -87,12 +88,48 @@ std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, 
     return checkpoint;
 }
 
+// The folder whose run.yaml was read, where that is a run with a state, and not the run's output_dir: it was moved, or
+// is named from another folder. Empty if it is not so.
+std::string moved_run(FileSystem& files, const Config& config) {
+    if (config.written_in.empty()) return "";
+    std::string folder = parent_folder(config.written_in);
+    const auto has = [&](const char* name) { return files.exists(path_in(folder, name)); };
+    if (!is_run_folder(files, folder)) return "";
+    if (list_checkpoints(files, folder).empty() && !has(kTrajectoryName) && !has(kFinalName)) return "";
+    const bool is_there = files.exists(config.output_dir);
+    return is_there && files.status(config.output_dir).is_same(files.status(folder)) ? "" : folder;
+}
+
+std::string way_to_moved(const std::string& folder) {
+    return fmt::format("--output-dir {}, where run.yaml lies with what the run has kept", shell_word(folder));
+}
+
 [[noreturn]] void refuse_step(FileSystem& files, const Config& config, std::string_view log_words) {
     std::vector<std::string> steps;
     for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir))
         steps.push_back(std::to_string(place.step));
+    const std::string moved = steps.empty() ? moved_run(files, config) : "";
     throw UserError(ExitCode::usage, config.output_dir, "has no checkpoint of step {}{}", config.resume, log_words)
-        .hint(steps.empty() ? "resume: auto" : fmt::format("one of: {}", fmt::join(steps, ", ")));
+        .hint(!moved.empty()  ? way_to_moved(moved)
+              : steps.empty() ? "resume: auto"
+                              : fmt::format("one of: {}", fmt::join(steps, ", ")));
+}
+
+// What a folder that holds no state is good for.
+std::string way_without_state(FileSystem& files, const Config& config) {
+    const std::string& folder = config.output_dir;
+    if (const std::string moved = moved_run(files, config); !moved.empty()) return way_to_moved(moved);
+    if (!is_run_folder(files, folder)) return "start the run without resume";
+    const std::string again = "--overwrite in place of resume, which begins again";
+    if (!files.exists(fmt::format("{}/{}", folder, kFinalName))) return again;
+    return fmt::format(
+        "--model {}/{} with another output_dir and without resume, which trains its weights further; or {}", folder,
+        kFinalName, again);
+}
+
+[[noreturn]] void refuse_without_state(FileSystem& files, const Config& config) {
+    throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
+        .hint(way_without_state(files, config));
 }
 
 // The checkpoint of the step, or what the log makes of the newest state before it.
@@ -130,6 +167,10 @@ StartPoint from_step(FileSystem& files, const Config& config) {
 }  // namespace
 
 RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), path_(config.output_dir) {
+    // Before a folder is made, which would look like a run's. A working store may have outlived its run's folder.
+    const std::string store = working_store_path(config);
+    const bool has_store = !store.empty() && files.exists(store);
+    if (!config.resume.empty() && !has_store && !files.exists(path_)) refuse_without_state(files, config);
     files.make_folders(path_);
     if (!files.status(path_).is_folder) throw UserError(ExitCode::usage, path_, "is not a folder");
     const bool is_used = !is_empty(files, path_), is_run = is_run_folder(files, path_);
@@ -189,16 +230,6 @@ std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_f
 
 namespace {
 
-// What a folder that holds no state is good for.
-std::string way_without_state(FileSystem& files, const std::string& folder) {
-    if (!is_run_folder(files, folder)) return "start the run without resume";
-    const std::string again = "--overwrite in place of resume, which begins again";
-    if (!files.exists(fmt::format("{}/{}", folder, kFinalName))) return again;
-    return fmt::format(
-        "--model {}/{} with another output_dir and without resume, which trains its weights further; or {}", folder,
-        kFinalName, again);
-}
-
 StartPoint find_any_start(FileSystem& files, const Config& config) {
     if (config.resume != "auto") return from_step(files, config);
     const std::optional<StartPoint> found = newest_state(files, config, std::numeric_limits<int64_t>::max());
@@ -206,8 +237,7 @@ StartPoint find_any_start(FileSystem& files, const Config& config) {
     StartPoint start = found.value_or(StartPoint{});
     if (logged && (!found || logged->progress.step > found->state.progress.step)) start.logged = logged;
     if (found || logged) return start;
-    throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
-        .hint(way_without_state(files, config.output_dir));
+    refuse_without_state(files, config);
 }
 
 }  // namespace

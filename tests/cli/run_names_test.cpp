@@ -79,6 +79,31 @@ TEST(RunNames, AConfigurationIsNoRun) {
     }
 }
 
+// A run's folder that was moved or copied, or is named from another folder: what is offered continues it, and no empty
+// folder takes the old one's place.
+TEST(RunNames, AMovedFolderIsOffered) {
+    Sandbox sandbox;
+    Settings settings = sandbox.training();
+    settings["lr_scheduler_type"] = "constant";
+    must_succeed(sandbox.train(settings));
+    const std::string moved = sandbox / "it's moved";
+    fs::rename(sandbox.out(), moved);
+    fs::remove_all(moved + "/final");
+    for (const std::string& named : {moved, moved + "/run.yaml", moved + "/"}) {
+        for (const char* const how : {"--resume", "--resume=2"}) {
+            const Finished refused = run(sandbox.windlass({"train", named, how, "--max-steps=3"}));
+            EXPECT_EQ(refused.code, kUsage) << describe(refused);
+            EXPECT_THAT(refused.err, HasSubstr("Try: --output-dir '" + (sandbox / "it'\\''s moved") + "', where "));
+            EXPECT_FALSE(fs::exists(sandbox.out()));
+        }
+    }
+    fs::create_directory(sandbox.out());  // of an earlier try
+    const Finished refused = run(sandbox.windlass({"train", moved, "--resume"}));
+    EXPECT_THAT(refused.err, HasSubstr("Try: --output-dir "));
+    must_succeed(sandbox.windlass({"train", moved, "--resume", "--max-steps=3", "--output-dir", moved}));
+    EXPECT_EQ(metrics_of(moved).size(), 3u);
+}
+
 class SaidAtTheEnd : public testing::TestWithParam<Settings> {};
 
 TEST_P(SaidAtTheEnd, IsWhatWorks) {

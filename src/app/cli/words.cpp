@@ -41,7 +41,9 @@ void take_place(Config& config) {
 }  // namespace
 
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
-    const ReadConfig read = make_config(read_config_sources(real_files(), words), use);
+    const ConfigSources sources = read_config_sources(real_files(), words);
+    for (const std::string& warning : sources.warnings) log_warning("{}", warning);
+    const ReadConfig read = make_config(sources, use);
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
     take_place(config);

@@ -67,6 +67,53 @@ TEST_F(ConfigTest, FlagWinsOverOverrideOverFileOverEnvironment) {
     EXPECT_FALSE(config.was_given("ram"));
 }
 
+TEST_F(ConfigTest, AVariableThatSetsNoKeyIsReportedWithTheNearest) {
+    const std::map<std::string, std::string> variables = {
+        {"WINDLASS_LEARNIN_RATE", "WINDLASS_LEARNING_RATE"}, {"WINDLASS_MAXSTEPS", "WINDLASS_MAX_STEPS"},
+        {"WINDLASS_VRAM", "WINDLASS_DEVICE_MEMORY"},         {"WINDLASS_seed", "WINDLASS_SEED"},
+        {"WINDLASS_OUTPUT-DIR", "WINDLASS_OUTPUT_DIR"},      {"WINDLASS_ZZZZZZZZZZZZ", ""}};
+    for (const auto& [name, near] : variables) {
+        setenv(name.c_str(), "1", 1);
+        const ConfigSources sources = read_config_sources(real_files(), with({}));
+        unsetenv(name.c_str());
+        EXPECT_THAT(sources.warnings, ElementsAre(fmt::format("{}: the variable sets no key, and is ignored{}", name,
+                                                              near.empty() ? "" : ". Try: " + near)));
+        EXPECT_TRUE(sources.environment.empty());
+    }
+    setenv("WINDLASS_CPU", "avx2", 0);
+    EXPECT_TRUE(read_config_sources(real_files(), with({})).warnings.empty());
+}
+
+TEST_F(ConfigTest, AVariableTakesAnotherNameOfItsKey) {
+    setenv("WINDLASS_LR", "1e-3", 1);
+    const ReadConfig found = read(with({}));
+    unsetenv("WINDLASS_LR");
+    EXPECT_EQ(found.config.learning_rate, 1e-3);
+    EXPECT_THAT(found.notes, ElementsAre("WINDLASS_LR: lr is read as learning_rate"));
+}
+
+TEST_F(ConfigTest, AFlagWithoutAValueSaysHowItTakesOne) {
+    const std::map<std::vector<std::string>, std::string> tries = {
+        {{"--resume", "5"}, "--resume=5"},
+        {{"--resume", "runs/a/checkpoint-12/"}, "--resume=12"},
+        {{"--resume", "auto"}, "--resume"},
+        {{"--resume", "True"}, "--resume"},
+        {{"--resume", "false"}, "leave --resume out"},
+        {{"--overwrite", "1"}, "--overwrite"},
+        {{"--overwrite", "Yes"}, "--overwrite"},
+        {{"--overwrite", "no"}, "--overwrite=false"},
+        {{"--load-best-model-at-end", "True"}, "--load-best-model-at-end"}};
+    for (const auto& [words, meant] : tries) {
+        for (const char* const file : {"", "a.yaml"}) {
+            std::vector<std::string> all = words;
+            if (*file != '\0') all.insert(all.begin(), write("seed: 1"));
+            EXPECT_THAT(problem(with(all)), testing::EndsWith(". Try: " + meant)) << words[0] << " " << words[1];
+        }
+    }
+    EXPECT_TRUE(read(with({"--overwrite", "true"})).config.overwrite);
+    EXPECT_EQ(read(with({"--resume=5"})).config.resume, "5");
+}
+
 TEST_F(ConfigTest, ReadsEveryKindOfValue) {
     const Config config = read({write("model: m\noutput_dir: 'runs/ a'\ntrain_data: [x.jsonl, \"y z.jsonl\"]\n"
                                       "learning_rate: 1.0e-5\nper_device_train_batch_size: auto\nsave_steps: null\n"
