@@ -148,6 +148,12 @@ std::optional<std::string> table_export(std::string_view path) {
     return export_command(is_ending(ending, ".parquet") ? "parquet" : "arrow", path);
 }
 
+std::string saved_export(std::string_view folder, std::string_view part) {
+    const bool whole = part.empty(), plain = is_plain(folder) && is_plain(part);
+    return fmt::format("python -c \"from datasets import load_from_disk as d; d('{}'){}.to_json('rows.jsonl')\"",
+                       plain ? folder : "FOLDER", whole ? "" : fmt::format("['{}']", plain ? part : "PART"));
+}
+
 Compression compression_of(std::string_view first_bytes) {
     for (const CompressionEnding& each : kCompressions)
         if (first_bytes.starts_with(each.first_bytes)) return each.compression;

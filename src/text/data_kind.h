@@ -36,6 +36,10 @@ DataKind data_kind(const std::string& path);
 // nothing where it ends otherwise.
 std::optional<std::string> table_export(std::string_view path);
 
+// The command that makes rows of a folder that `datasets`' save_to_disk wrote; `part`: the one to take, "train", of
+// several; empty: the folder holds one.
+std::string saved_export(std::string_view folder, std::string_view part);
+
 // The compression whose data begin so.
 Compression compression_of(std::string_view first_bytes);
 // UserError(data) where the text of this file, after decompression, begins as no text does: compressed, an archive, a

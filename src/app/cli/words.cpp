@@ -47,8 +47,8 @@ Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
     take_place(config);
-    config.train_data = find_data_files(real_files(), config.train_data);
-    config.eval_data = find_data_files(real_files(), config.eval_data);
+    config.train_data = find_data_files(real_files(), config.train_data, RowsUse::train);
+    config.eval_data = find_data_files(real_files(), config.eval_data, RowsUse::evaluate);
     return config;
 }
 
