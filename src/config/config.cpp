@@ -1,5 +1,7 @@
 #include "config/config.h"
 
+#include <exception>
+
 #include "base/error.h"
 #include "config/config_best.h"
 #include "config/config_keys.h"
@@ -82,11 +84,16 @@ bool uses_gradients_at_once(const Config& c) {
     return find_method(c.method).recipe({}).uses_gradients_at_once;
 }
 
-// For them a norm costs a second backward pass: gradients are clipped only if the user asks for it.
+double usual_rate(const Config& c) {
+    if (uses_gradients_at_once(c)) return c.method == "adalomo" ? kAdalomoRate : kLomoRate;
+    if (c.method != "adamw" || c.adapter.empty()) return Config().learning_rate;
+    return c.adapter == kProjectors || c.adapter_kind == kProjectors ? kProjectorRate : kAdapterRate;
+}
+
+// Gradients that are used at once are clipped only if the user asks for it: their norm costs a second backward pass.
 void resolve_method(Config& c) {
-    if (!uses_gradients_at_once(c)) return;
-    if (!c.was_given("learning_rate")) c.learning_rate = c.method == "adalomo" ? kAdalomoRate : kLomoRate;
-    if (!c.was_given("max_grad_norm")) c.max_grad_norm = 0;
+    if (!c.was_given("learning_rate")) c.learning_rate = usual_rate(c);
+    if (!c.was_given("max_grad_norm")) c.max_grad_norm = uses_gradients_at_once(c) ? 0 : Config().max_grad_norm;
 }
 
 void check_gradients_at_once(const Config& c, Problems& problems) {
@@ -165,7 +172,8 @@ void check_objective(const Config& c, Problems& problems) {
 }
 
 // Tasks make samples in their own way: the candidate at the end is whole, and only it is trained.
-void resolve_task(Config& c, Problems& problems) {
+void resolve_rows(Config& c, Problems& problems) {
+    if (c.train_on_prompt && !c.was_given("train_turns")) c.train_turns = "all";
     if (c.task.empty()) return;
     if (!c.was_given("add_eos")) c.add_eos = false;
     if (!c.was_given("truncation")) c.truncation = "left";
@@ -202,7 +210,7 @@ void check_adapter_keys(const Config& c, Problems& problems) {
 }
 
 // "none", and LLaMA-Factory's word for it, are no adapter; qlora is two settings.
-void resolve_adapter(Config& c, Problems& problems) {
+void resolve_adapter_word(Config& c, Problems& problems) {
     if (c.adapter == "none" || c.adapter == "full") c.adapter.clear();
     const bool in_4_bits = c.adapter == "qlora" || c.load_in_4bit;
     if (c.adapter == "qlora") c.adapter = "lora";
@@ -212,9 +220,6 @@ void resolve_adapter(Config& c, Problems& problems) {
     if (in_4_bits) c.weight_storage = "nf4";
     c.load_in_4bit = false;
     if (c.lora_dropout > 0) problems.emplace_back("lora_dropout: dropout is not implemented. Try: lora_dropout: 0");
-    check_adapter_keys(c, problems);
-    if (!c.adapter.empty() && c.method == "adamw" && !c.was_given("learning_rate"))
-        c.learning_rate = c.adapter == kProjectors ? kProjectorRate : kAdapterRate;
 }
 
 void check_run(const Config& c, Problems& problems) {
@@ -266,12 +271,25 @@ void check_present(const Config& c, ConfigUse use, const std::set<std::string_vi
                     fmt::join(problems, "\n  "));
 }
 
-// Earlier versions wrote half of the device's memory into every run's own file, where device cpu has no such budget.
-void drop_former_default(const ConfigSources& sources, Config& config) {
-    const bool is_of_run = !sources.file.empty() && sources.file.front().of_run;
-    if (!is_of_run || config.device != "cpu" || config.device_memory.text != "50%") return;
-    config.device_memory = {};
-    config.given.erase("device_memory");
+// Earlier versions wrote half of the device's memory into every run's own file, where device cpu has no such budget,
+// and the turns that are trained as if train_on_prompt had not been set.
+void drop_former_defaults(const ConfigSources& sources, Config& config) {
+    if (sources.file.empty() || !sources.file.front().of_run) return;
+    if (config.device == "cpu" && config.device_memory.text == "50%") {
+        config.device_memory = {};
+        config.given.erase("device_memory");
+    }
+    if (config.train_on_prompt && config.train_turns == Config().train_turns) config.given.erase("train_turns");
+}
+
+// What is wrong with the model's place is said after what is wrong with the keys.
+std::exception_ptr place_model(const PlaceModel& place, Config& config) {
+    try {
+        if (place) place(config);
+    } catch (const UserError&) {
+        return std::current_exception();
+    }
+    return nullptr;
 }
 
 }  // namespace
@@ -306,17 +324,14 @@ MethodOptions method_options(const Config& c) {
 
 Config with_method(Config config, std::string_view method) {
     if (config.method == method) return config;
-    const Config usual;
-    if (!config.was_given("learning_rate")) config.learning_rate = usual.learning_rate;
-    if (!config.was_given("max_grad_norm")) config.max_grad_norm = usual.max_grad_norm;
     config.method = method;
-    if (config.weight_storage == "split") config.weight_storage = usual.weight_storage;
-    if (!rounds_gradients(config)) config.gradient_format = usual.gradient_format;
+    if (config.weight_storage == "split") config.weight_storage = Config().weight_storage;
+    if (!rounds_gradients(config)) config.gradient_format = Config().gradient_format;
     resolve_method(config);
     return config;
 }
 
-ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
+ReadConfig make_config(const ConfigSources& sources, ConfigUse use, const PlaceModel& place) {
     ReadConfig read;
     read.config.written_in = sources.file_path;
     Problems problems;
@@ -325,9 +340,11 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
          {&sources.preset, &sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
         apply_layer(*layer, read, problems, meant);
     }
-    drop_former_default(sources, read.config);
-    resolve_task(read.config, problems);
-    resolve_adapter(read.config, problems);
+    drop_former_defaults(sources, read.config);
+    resolve_adapter_word(read.config, problems);
+    const std::exception_ptr misplaced = place_model(place, read.config);
+    check_adapter_keys(read.config, problems);
+    resolve_rows(read.config, problems);
     resolve_method(read.config);
     check_data(read.config, problems);
     check_objective(read.config, problems);
@@ -339,6 +356,7 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use) {
     check_samples(read.config, problems);
     check_present(read.config, use, meant, problems);
     if (!problems.empty()) throw_problems(problems);
+    if (misplaced) std::rethrow_exception(misplaced);
     return read;
 }
 

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -154,7 +155,8 @@ struct Config {
     std::string branch_from;  // "", "RUN" or "RUN@STEP"
     std::vector<std::string> allow_changed_settings;
     bool overwrite = false;
-    std::string written_in;  // the configuration file that was read; no key. Empty: none
+    std::string written_in;    // the configuration file that was read; no key. Empty: none
+    std::string adapter_kind;  // of the adapter that `adapter` is the folder of; no key. Empty: not known, or no folder
 
     // Keys that are set explicitly: their names, not their aliases.
     std::set<std::string, std::less<>> given;
@@ -200,9 +202,14 @@ struct ReadConfig {
     std::vector<std::string> notes;  // aliases that were read, keys without effect
 };
 
-// Puts the layers together. Every problem found is in the one UserError(usage): unknown keys with the nearest name,
-// values of the wrong kind, contradictions between keys.
-ReadConfig make_config(const ConfigSources& sources, ConfigUse use);
+// Called with what all layers say: sets `model` to the folder that it means, and `adapter` and `adapter_kind` where
+// that is an adapter's.
+using PlaceModel = std::function<void(Config&)>;
+
+// Puts the layers together. Defaults that depend on another key follow last, after `place`, so that two ways to say the
+// same give the same run. Every problem found is in the one UserError(usage): unknown keys with the nearest name,
+// values of the wrong kind, contradictions between keys; what `place` throws comes after them.
+ReadConfig make_config(const ConfigSources& sources, ConfigUse use, const PlaceModel& place = {});
 
 // Config::adapter is the name of a kind, not a folder.
 bool is_adapter_name(std::string_view adapter);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/index.h"
+#include "config/adapter_place.h"
 #include "data/new_adapter.h"
 #include "format/base_checksum.h"
 #include "model/adapters/adapter.h"
@@ -112,16 +113,6 @@ std::vector<int> target_layers(const ModelSpec& model, const std::vector<std::st
     return {chosen.begin(), chosen.end()};
 }
 
-// Of a run or a checkpoint of ours the adapter that it made.
-std::string folder_of(FileSystem& files, const std::string& path) {
-    if (files.exists(path_in(path, kAdapterConfigName))) return path;
-    for (const char* const inner : {"final", "adapter"}) {
-        const std::string folder = path_in(path, inner);
-        if (files.exists(path_in(folder, kAdapterConfigName))) return folder;
-    }
-    return path;
-}
-
 // Tensors are what an adapter is; target_modules must have named their modules when it was made.
 void require_named(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& model,
                    const std::vector<int>& layers) {
@@ -170,7 +161,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
         model = with_adapter(std::move(model), settings, layers);
         return std::nullopt;
     }
-    AdapterFolder folder = AdapterFolder::open(files, folder_of(files, config.adapter));
+    AdapterFolder folder = AdapterFolder::open(files, adapter_folder_of(files, config.adapter));
     PeftConfig peft = read_peft_config(folder);
     read_by_module(folder, model, fits_module(folder), peft.settings);
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);

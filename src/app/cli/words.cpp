@@ -13,6 +13,7 @@
 #include "base/standard_streams.h"
 #include "base/status_line.h"
 #include "base/units.h"
+#include "config/adapter_place.h"
 #include "config/model_place.h"
 #include "text/data_files.h"
 
@@ -30,12 +31,13 @@ ModelPlace named_place(const std::string& name) {
 void take_place(Config& config) {
     ModelPlace place = named_place(config.model);
     config.model = std::move(place.folder);
-    if (place.adapter.empty()) return;
-    if (!config.adapter.empty())
+    if (!place.adapter.empty() && !config.adapter.empty())
         throw UserError(ExitCode::usage, "adapter", "the model is an adapter, {}; {} would be a second", place.adapter,
                         config.adapter)
             .hint("a model without one, which windlass export RUN --merged --to DIR writes");
-    config.adapter = std::move(place.adapter);
+    if (!place.adapter.empty()) config.adapter = std::move(place.adapter);
+    if (!config.adapter.empty() && !is_adapter_name(config.adapter))
+        config.adapter_kind = adapter_kind_of(real_files(), config.adapter);
 }
 
 }  // namespace
@@ -43,10 +45,9 @@ void take_place(Config& config) {
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     const ConfigSources sources = read_config_sources(real_files(), words);
     for (const std::string& warning : sources.warnings) log_warning("{}", warning);
-    const ReadConfig read = make_config(sources, use);
+    const ReadConfig read = make_config(sources, use, take_place);
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
-    take_place(config);
     config.train_data = find_data_files(real_files(), config.train_data, RowsUse::train);
     config.eval_data = find_data_files(real_files(), config.eval_data, RowsUse::evaluate);
     return config;

@@ -1,0 +1,16 @@
+// adapter_place.h: which folder an adapter's name means, and of what kind the adapter in it is.
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+
+namespace windlass {
+
+// Of a run or a checkpoint of ours the folder of the adapter that it made; any other path as it is.
+std::string adapter_folder_of(FileSystem& files, const std::string& path);
+
+// "lora", "lsp", ...; empty where the folder holds no adapter that can be read: opening it says what is wrong.
+std::string adapter_kind_of(FileSystem& files, const std::string& path);
+
+}  // namespace windlass
