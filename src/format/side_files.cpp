@@ -15,7 +15,13 @@ bool has_suffix(std::string_view name, std::initializer_list<std::string_view> s
     return std::ranges::any_of(suffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
+constexpr std::string_view kMisleadingNames[] = {
+    "adapter_config.json",      "quantize_config.json", "quant_config.json",
+    "quantization_config.json", "hf_quant_config.json", "quant_model_description.json",
+    "gptq_config.json",         "awq_config.json",      "smash_config.json"};
+
 bool is_side_name(std::string_view name) {
+    if (std::ranges::find(kMisleadingNames, name) != std::end(kMisleadingNames)) return false;
     if (name.starts_with('.') || name.starts_with("events.out.") || is_pickle(name)) return false;
     if (name == "config.json" || name == "trainer_state.json" || name == kManifestName) return false;
     return !has_suffix(name, {".safetensors", ".index.json", ".h5", ".msgpack", ".ot", ".gguf", ".onnx", ".tmp"});
@@ -80,6 +86,10 @@ bool is_folder(FileSystem& files, const std::string& path) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> misleading_names() {
+    return kMisleadingNames;
+}
 
 bool is_pickle(std::string_view name) {
     return has_suffix(name, {".bin", ".pt", ".pth", ".ckpt", ".pkl"});

@@ -22,6 +22,18 @@ void link(const std::string& target, const std::string& path) {
     ASSERT_EQ(::symlink(target.c_str(), path.c_str()), 0);
 }
 
+// They would make another program add an adapter to trained weights, or take these for quantised ones.
+TEST(SideFiles, NamesThatOtherProgramsObeyAreNotTaken) {
+    const TempFolder folder;
+    for (const char* const name :
+         {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin", "quantize_config.json",
+          "quant_config.json", "quantization_config.json", "hf_quant_config.json", "smash_config.json", "README.md"})
+        write_bytes(folder / name, "{}");
+    const SideFiles found = find(folder.path());
+    EXPECT_THAT(found.names, ElementsAre("README.md"));
+    EXPECT_THAT(found.left_out, IsEmpty());
+}
+
 // A link in a cloned model must not publish a file of the user's.
 TEST(SideFiles, LinksThatLeaveTheModelAreLeftOut) {
     const TempFolder folder;
