@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "config/config.h"
 #include "config/config_keys.h"
 #include "config/foreign/recognise.h"
@@ -238,6 +239,23 @@ std::vector<ConfigEntry> read_preset(FileSystem& files, const ConfigSources& sou
     return {};
 }
 
+// Whether a value of this key is the path of something that is read; words such as "lora" and "auto" are none.
+bool is_path_of_input(const ConfigEntry& entry, std::string_view key, const std::string& value) {
+    if (key == "model" || takes_files(std::string(key))) return true;
+    if (key == "adapter") return !is_adapter_name(value);
+    if (key == "ssd_dir") return entry.of_run;  // another file may name a folder that is to be made
+    return (key == "chat_template" || key == "task") && value.find_first_of("/.") != value.npos;
+}
+
+// Paths that are not there are looked for from the file's own folder.
+void find_paths(FileSystem& files, const std::string& file, ConfigEntry& entry) {
+    const ConfigKey* const key = find_config_key(entry.key);
+    if (key == nullptr) return;
+    for (std::string& value : entry.values) {
+        if (is_path_of_input(entry, key->name, value)) value = found_from(files, value, parent_folder(file));
+    }
+}
+
 }  // namespace
 
 std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& path) {
@@ -257,6 +275,7 @@ std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& 
             if (!pair.first.IsScalar()) throw UserError(ExitCode::usage, where, "a key must be a word");
             entries.push_back(read_entry(pair.first.Scalar(), pair.second, where));
             entries.back().of_run = is_of_run;
+            find_paths(files, path, entries.back());
         }
     } catch (const YAML::Exception& error) {
         throw UserError(ExitCode::usage, fmt::format("{}:{}", path, error.mark.line + 1), "not valid YAML: {}",

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "config/run_place.h"
@@ -98,27 +99,61 @@ ModelPlace in_repo(FileSystem& files, const std::string& repo, const std::string
         .hint(fmt::format("{}", fmt::join(ids, ", or ")));
 }
 
+// An id has the form of a path of two parts. It is taken for a path if its first part is a folder here, or a usual name
+// of one, or if its last part is a name that runs give.
+bool is_like_a_path(FileSystem& files, const std::string& name) {
+    const size_t slash = name.find('/');
+    if (slash == name.npos || !is_model_id(name)) return slash != name.npos;
+    const std::string first = name.substr(0, slash), last = name.substr(slash + 1);
+    if (files.exists(first) && files.status(first).is_folder) return true;
+    constexpr std::string_view kFolders[] = {"model",  "models",  "run",     "runs",     "checkpoint", "checkpoints",
+                                             "output", "outputs", "out",     "data",     "weights",    "base",
+                                             "bases",  "tmp",     "adapter", "adapters", "exports"};
+    if (std::ranges::find(kFolders, first) != std::end(kFolders)) return true;
+    return last == "final" || last.starts_with("checkpoint-") || last.starts_with("export-");
+}
+
+std::optional<ModelPlace> place_of_name(FileSystem& files, const std::string& name);
+
+// An adapter's folder, to which some programs also write the base's config.json; no folder with other weights.
+bool is_only_adapter(FileSystem& files, const std::string& folder) {
+    if (is_adapter_folder(files, folder)) return true;
+    if (!files.exists(inside(folder, kAdapterConfigName)) || !files.exists(inside(folder, "adapter_model.safetensors")))
+        return false;
+    return std::ranges::none_of(files.list(folder), [](const std::string& name) {
+        return name.ends_with(".safetensors") && !name.starts_with("adapter_");
+    });
+}
+
 // The model that an adapter says it belongs to.
 ModelPlace of_adapter(FileSystem& files, const std::string& folder, const std::string& note) {
     const AdapterFolder adapter = AdapterFolder::open(files, folder);
-    const std::string base = read_peft_config(adapter).base;
+    const std::string base = found_from(files, read_peft_config(adapter).base, folder);
     const std::string wayout = fmt::format("the base as the model, with --adapter {}", folder);
     if (base.empty())
         throw UserError(ExitCode::model, adapter.config_path(), "does not say whose adapter it is").hint(wayout);
-    if (files.exists(base) && is_adapter_folder(files, base))
+    if (files.exists(base) && files.status(base).is_folder && is_only_adapter(files, base))
         throw UserError(ExitCode::model, adapter.config_path(), "names {} as its base, which is an adapter too", base)
             .hint(wayout);
-    const ModelPlace place = find_model(files, base);
-    if (!files.exists(place.folder))
-        throw UserError(ExitCode::model, adapter.config_path(), "names {} as its base, which is not there", base)
-            .hint(wayout);
+    const std::optional<ModelPlace> found = place_of_name(files, base);
+    if (!found || !files.exists(found->folder)) {
+        UserError error(ExitCode::model, adapter.config_path(), "names {} as its base, which is not there", base);
+        error.hint(wayout);
+        if (!found && !is_like_a_path(files, base)) error.or_hint(fmt::format("hf download {}", base));
+        throw std::move(error);
+    }
+    const ModelPlace& place = *found;
     return {place.folder, fmt::format("{}{} is an adapter of {}", note, folder, place.folder), folder};
 }
 
 ModelPlace in_folder(FileSystem& files, const std::string& folder) {
     const auto has = [&](std::string_view name) { return files.exists(inside(folder, name)); };
+    if (is_only_adapter(files, folder)) return of_adapter(files, folder, "");
+    // peft adds one that lies next to whole weights. Whether it was merged with them cannot be seen.
+    if (has("config.json") && has(kAdapterConfigName))
+        return {folder, fmt::format("{} also holds {}: this adapter is not used; --adapter {} would use it", folder,
+                                    kAdapterConfigName, folder)};
     if (has("config.json")) return {folder, ""};
-    if (has(kAdapterConfigName)) return of_adapter(files, folder, "");
     if (is_run_folder(files, folder)) {
         const std::string final_folder = inside(folder, "final");
         if (files.exists(inside(final_folder, "config.json")))
@@ -146,6 +181,16 @@ ModelPlace in_folder(FileSystem& files, const std::string& folder) {
     return {folder, ""};
 }
 
+// Nothing for an id that is not in the cache; any other name that is not there is given back.
+std::optional<ModelPlace> place_of_name(FileSystem& files, const std::string& name) {
+    const std::string path = run_folder_of(files, name);
+    if (files.exists(path)) return files.status(path).is_folder ? in_folder(files, path) : ModelPlace{path, ""};
+    if (!is_model_id(path)) return ModelPlace{path, ""};
+    const std::string cache = hub_cache_folder(), repo = inside(cache, repo_folder(path));
+    if (!cache.empty() && files.exists(inside(repo, "snapshots"))) return in_repo(files, repo, path);
+    return std::nullopt;
+}
+
 }  // namespace
 
 ModelName name_of_model(const std::string& folder) {
@@ -167,14 +212,12 @@ std::string hub_cache_folder() {
 }
 
 ModelPlace find_model(FileSystem& files, const std::string& name) {
+    if (const std::optional<ModelPlace> found = place_of_name(files, name)) return *found;
     const std::string path = run_folder_of(files, name);
-    if (files.exists(path)) return files.status(path).is_folder ? in_folder(files, path) : ModelPlace{path, ""};
-    if (!is_model_id(path)) return {path, ""};
-    const std::string cache = hub_cache_folder(), repo = inside(cache, repo_folder(path));
-    if (!cache.empty() && files.exists(inside(repo, "snapshots"))) return in_repo(files, repo, path);
+    if (is_like_a_path(files, path)) return {path, ""};         // opening it says that it is not there
     const std::string local = path.substr(path.find('/') + 1);  // the whole where there is no '/'
     throw UserError(ExitCode::model, path, "there is no such model folder, nor a model of this id in the cache {}",
-                    cache)
+                    hub_cache_folder())
         .hint(fmt::format("hf download {} --local-dir {}, then {} as the model", path, local, local));
 }
 

@@ -1,6 +1,10 @@
 #include "config/run_place.h"
 
+#include <yaml-cpp/yaml.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <vector>
 
 #include "base/file_error.h"
 #include "config/config.h"
@@ -19,6 +23,45 @@ bool is_a_folder(FileSystem& files, const std::string& path) {
 std::string without_slashes(std::string path) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     return path;
+}
+
+std::string absolute(const std::string& path) {
+    return without_slashes(std::filesystem::absolute(path).lexically_normal().string());
+}
+
+// Where the run was started whose output_dir, a relative one, leads to `run`; empty if it was moved since.
+std::string start_of_run(FileSystem& files, const std::string& run) {
+    std::string output;
+    try {
+        output =
+            YAML::Load(read_text(files, path_in(run, kRunFile), kConfigBytesMax))["output_dir"].as<std::string>("");
+    } catch (const YAML::Exception&) {
+        return "";
+    }
+    output = without_slashes(std::filesystem::path(output).lexically_normal().string());
+    const bool leads_down = !output.empty() && output != "." && !output.starts_with('/') && !output.starts_with("..");
+    if (!leads_down || !run.ends_with("/" + output)) return "";
+    return without_slashes(run.substr(0, run.size() - output.size()));
+}
+
+// The folder; and of the run that it is, or that it is part of, the folder and where it was started.
+std::vector<std::string> origins_of(FileSystem& files, const std::string& folder) {
+    constexpr int kDepthMax = 3;  // RUN/checkpoint-5/adapter
+    std::vector<std::string> origins = {folder};
+    std::string run = absolute(folder);
+    for (int depth = 0; depth < kDepthMax; ++depth, run = parent_folder(run)) {
+        if (!is_run_folder(files, run)) continue;
+        origins.push_back(run);
+        if (const std::string start = start_of_run(files, run); !start.empty()) origins.push_back(start);
+        break;
+    }
+    return origins;
+}
+
+// Up to the first character that a pattern has.
+std::string literal_part(const std::string& path) {
+    const size_t pattern = path.find_first_of("*?[");
+    return pattern == path.npos ? path : path.substr(0, path.rfind('/', pattern) + 1);
 }
 
 bool has_run_id(const std::string& text) {
@@ -53,6 +96,15 @@ std::string run_folder_of(FileSystem& files, const std::string& path) {
     if (!names_file || !files.exists(folder) || files.status(folder).is_folder) return folder;
     folder = parent_folder(folder);
     return is_run_folder(files, folder) ? folder : path;
+}
+
+std::string found_from(FileSystem& files, const std::string& path, const std::string& folder) {
+    const std::string literal = literal_part(path);
+    if (literal.empty() || path.starts_with('/') || path.starts_with('~') || files.exists(literal)) return path;
+    for (const std::string& origin : origins_of(files, folder)) {
+        if (files.exists(path_in(origin, literal))) return path_in(origin, path);
+    }
+    return path;
 }
 
 }  // namespace windlass

@@ -19,4 +19,9 @@ std::string config_file_of(FileSystem& files, const std::string& path);
 // slashes at its end.
 std::string run_folder_of(FileSystem& files, const std::string& path);
 
+// A path that a file in `folder` holds: as it is if it is there. Else, if it is relative, taken from that folder, from
+// the folder of the run that this one is part of, or from where that run was started: the first of them where it is.
+// `path` itself if it is nowhere. A pattern is there if the folder that it begins with is.
+std::string found_from(FileSystem& files, const std::string& path, const std::string& folder);
+
 }  // namespace windlass

@@ -18,7 +18,9 @@ std::string without_slash(std::string folder) {
 }
 
 NameSet list_folder(FileSystem& files, const std::string& folder) {
-    if (!files.exists(folder)) throw UserError(ExitCode::model, folder, "no such model folder");
+    if (!files.exists(folder))
+        throw UserError(ExitCode::model, folder, "no such model folder")
+            .hint("the path where it is now, as --model FOLDER where a run names the model");
     if (!files.status(folder).is_folder)
         throw UserError(ExitCode::model, folder, "is a file, expected a model folder")
             .hint("the folder that holds config.json and the weights");

@@ -40,12 +40,21 @@ struct Source {
     std::string chat_template = {};              // text of its own one, that no model's folder has
 };
 
-// The base is the run's model; of a checkpoint that was moved away, the one that its adapter names.
-Source of_adapter_checkpoint(FileSystem& files, const std::string& path) {
+void refuse_model(const std::string& source, const std::string& model) {
+    if (model.empty()) return;
+    throw UserError(ExitCode::usage, "--model", "{} has its own weights, and needs no base", source)
+        .hint("leave --model out");
+}
+
+// The base is the run's model, if no `model` takes its place; of a checkpoint that was moved away, the one that its
+// adapter names.
+Source of_adapter_checkpoint(FileSystem& files, const std::string& path, const std::string& model) {
     const std::string run = fmt::format("{}/..", path);
     std::vector<std::string> models = models_of_run(files, run);
     const std::string adapter = fmt::format("{}/{}", path, kAdapterFolder);
-    std::string base = models.empty() ? find_model(files, adapter).folder : models.front();
+    std::string base = model;
+    if (base.empty()) base = models.empty() ? find_model(files, adapter).folder : models.front();
+    models.push_back(model);
     return {.store = fmt::format("{}/{}", path, kStateFile),
             .base = std::move(base),
             .is_checkpoint = true,
@@ -55,8 +64,9 @@ Source of_adapter_checkpoint(FileSystem& files, const std::string& path) {
             .chat_template = template_beside(files, adapter)};
 }
 
-Source of_checkpoint(FileSystem& files, const std::string& path) {
-    if (files.exists(fmt::format("{}/{}", path, kAdapterFolder))) return of_adapter_checkpoint(files, path);
+Source of_checkpoint(FileSystem& files, const std::string& path, const std::string& model) {
+    if (files.exists(fmt::format("{}/{}", path, kAdapterFolder))) return of_adapter_checkpoint(files, path, model);
+    refuse_model(path, model);
     return {.store = fmt::format("{}/{}", path, kStateFile),
             .base = fmt::format("{}/{}", path, kModelFolder),
             .is_checkpoint = true,
@@ -73,7 +83,7 @@ std::optional<std::string> best_checkpoint(FileSystem& files, const Config& conf
     return std::nullopt;
 }
 
-Source of_run(FileSystem& files, const std::string& run, const std::string& step) {
+Source of_run(FileSystem& files, const std::string& run, const std::string& step, const std::string& model) {
     const std::string yaml = fmt::format("{}/run.yaml", run);
     if (!files.exists(yaml)) {
         throw UserError(ExitCode::usage, run, "is neither a run (it has no run.yaml) nor a checkpoint")
@@ -84,7 +94,7 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
     config.resume = step.empty() || step == kLastStep ? "auto" : step;
     const StartPoint start = find_start(files, config);
     if (const auto best = best_checkpoint(files, config, start); step.empty() && best)
-        return of_checkpoint(files, *best);
+        return of_checkpoint(files, *best, model);
     if (start.log_to)
         throw UserError(ExitCode::usage, run, "has no checkpoint of step {}, only its trajectory log leads there", step)
             .hint(fmt::format("windlass replay {} {}/{} --step {} --to DIR", config.model, run, kTrajectoryName, step));
@@ -93,12 +103,12 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
             .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
     if (start.from == StartPoint::From::working_store)
         return {.store = start.path,
-                .base = config.model,
+                .base = model.empty() ? config.model : model,
                 .ignored_keys = config.ignore_config_keys,
-                .models = {config.model},
+                .models = {config.model, model},
                 .adapter = config,
                 .chat_template = template_beside(files, run)};
-    return of_checkpoint(files, start.path);
+    return of_checkpoint(files, start.path, model);
 }
 
 // What `source` names: a checkpoint's folder; else a run's, and a step of it where one is given.
@@ -288,16 +298,19 @@ ExportResult export_model(FileSystem& files, const ExportOptions& options) {
     check_types(options);
     check_no_request(files, options.target);
     const Named named = parse_source(files, run_folder_of(files, options.source));
-    if (is_gguf_target(options.target) && files.exists(fmt::format("{}/config.json", named.folder)))
+    const std::string model = options.model.empty() ? "" : find_model(files, options.model).folder;
+    if (is_gguf_target(options.target) && files.exists(fmt::format("{}/config.json", named.folder))) {
+        refuse_model(named.folder, model);
         return export_plain_model(files, named.folder, options);
-    if (named.is_checkpoint) return export_store(files, of_checkpoint(files, named.folder), options);
+    }
+    if (named.is_checkpoint) return export_store(files, of_checkpoint(files, named.folder, model), options);
     const bool names_step = !named.step.empty() && named.step != kLastStep;
     if (names_step || !files.exists(fmt::format("{}/run.yaml", named.folder)))
-        return export_store(files, of_run(files, named.folder, named.step), options);
+        return export_store(files, of_run(files, named.folder, named.step, model), options);
     // No run may write the store while it is read. A run in progress is asked to export; if it ends first, try again.
     for (;;) {
         if (const auto idle = lock_idle_run(files, named.folder))
-            return export_store(files, of_run(files, named.folder, named.step), options);
+            return export_store(files, of_run(files, named.folder, named.step, model), options);
         if (const auto result = ask_for_export(files, named.folder, options)) return *result;
     }
 }

@@ -20,7 +20,8 @@ std::optional<DType> export_type_from_name(std::string_view name);
 struct ExportOptions {
     // A run's folder, "RUN:STEP", or a checkpoint's folder; for a GGUF file a model's folder too.
     std::string source;
-    std::string target;  // a folder, or a GGUF file where the name ends so
+    std::string model = {};  // in place of the base that the run or its adapter names; empty: that
+    std::string target;      // a folder, or a GGUF file where the name ends so
     std::optional<DType> dtype;
     std::optional<GgufType> type;  // of a GGUF file, in place of dtype
     std::optional<int64_t> shard_bytes_max;

@@ -56,6 +56,39 @@ TEST_F(Adapters, AreFoundByTheirFolderTheirRunOrBesideTheirModel) {
     EXPECT_EQ(text({base, "--adapter", final_folder()}), text({final_folder()}));
 }
 
+TEST_F(Adapters, NextToWholeWeightsAreNotUsedAndNotCopied) {
+    must_succeed(sandbox_.train(settings()));
+    const std::string base = sandbox_.model();
+    const double before = loss(base);
+    for (const char* const name : {"adapter_config.json", "adapter_model.safetensors"})
+        fs::copy(final_folder() + "/" + name, base + "/" + name);
+    write_bytes(base + "/quantize_config.json", "{}");
+    Settings next = sandbox_.training();
+    next["output_dir"] = sandbox_ / "next";
+    const Finished done = must_succeed(sandbox_.train(next));
+    EXPECT_THAT(done.err, HasSubstr(fmt::format("note: {} also holds adapter_config.json: this adapter is not used; "
+                                                "--adapter {} would use it\n",
+                                                base, base)));
+    for (const char* const folder : {"next/final", "next/checkpoint-2/model"}) {
+        EXPECT_FALSE(fs::exists(sandbox_ / folder + "/adapter_config.json")) << folder;
+        EXPECT_FALSE(fs::exists(sandbox_ / folder + "/quantize_config.json")) << folder;
+    }
+    EXPECT_EQ(loss(base), before);
+    EXPECT_EQ(loss(base, {"--adapter", base}), loss(final_folder()));
+}
+
+// axolotl writes the base's config.json into an adapter's folder.
+TEST_F(Adapters, NextToSettingsOfAModelAloneAreTaken) {
+    must_succeed(sandbox_.train(settings()));
+    const double learnt = loss(final_folder());
+    fs::copy(sandbox_.model() + "/config.json", final_folder() + "/config.json");
+    EXPECT_EQ(loss(final_folder()), learnt);
+    edit_json(final_folder() + "/adapter_config.json",
+              [&](Json& json) { json["base_model_name_or_path"] = final_folder(); });
+    EXPECT_THAT(refusal(sandbox_.windlass({"eval", final_folder(), "--data", sandbox_.token_rows()}), kModel),
+                HasSubstr("as its base, which is an adapter too"));
+}
+
 TEST_F(Adapters, CheckpointsHoldThemAndNoWeightOfTheBase) {
     must_succeed(sandbox_.train(settings()));
     const std::string checkpoint = sandbox_.out() + "/checkpoint-8";

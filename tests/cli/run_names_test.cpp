@@ -104,6 +104,77 @@ TEST(RunNames, AMovedFolderIsOffered) {
     EXPECT_EQ(metrics_of(moved).size(), 3u);
 }
 
+Command from_folder(const std::string& folder, Command command) {
+    std::vector<std::string> words = {"/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", folder};
+    words.insert(words.end(), command.words.begin(), command.words.end());
+    command.words = std::move(words);
+    return command;
+}
+
+// A run of an adapter, started in the sandbox with relative paths.
+Settings relative_run(Sandbox& sandbox) {
+    Settings settings = sandbox.training();
+    fs::create_directory(sandbox / "models");
+    fs::rename(sandbox.model(), sandbox / "models/base");
+    settings["model"] = "models/base";
+    settings["train_data"] = "rows.jsonl";
+    settings["output_dir"] = "runs/a";
+    settings["adapter"] = "lora";
+    settings["lr_scheduler_type"] = "constant";
+    return settings;
+}
+
+TEST(RunNames, RelativePathsOfARunAreFoundFromAnywhere) {
+    Sandbox sandbox;
+    const Settings settings = relative_run(sandbox);
+    must_succeed(from_folder(sandbox.path(), sandbox.train(settings)));
+    const std::string run_folder = sandbox / "runs/a";
+    fs::create_directory(sandbox / "elsewhere");
+    const auto elsewhere = [&](const std::vector<std::string>& words) {
+        return must_succeed(from_folder(sandbox / "elsewhere", sandbox.windlass(words)));
+    };
+    elsewhere({"eval", run_folder + "/final", "--data", sandbox / "rows.jsonl", "--max-length", "32"});
+    elsewhere({"eval", run_folder + "/checkpoint-2", "--data", sandbox / "rows.jsonl", "--max-length", "32"});
+    elsewhere({"export", run_folder, "--merged", "--to", sandbox / "merged"});
+    elsewhere({"train", run_folder, "--resume", "--max-steps=3", "--output-dir", run_folder});
+    // A configuration of a user, by its own folder.
+    write_bytes(sandbox / "user.yaml", "model: models/base\ntrain_data: rows.jsonl\n");
+    elsewhere({"train", sandbox / "user.yaml", "--output-dir", "b", "--max-steps=1", "--max-length=32"});
+}
+
+TEST(RunNames, AMovedBaseIsNamedByModel) {
+    Sandbox sandbox;
+    must_succeed(from_folder(sandbox.path(), sandbox.train(relative_run(sandbox))));
+    const std::string run_folder = sandbox / "runs/a";
+    must_succeed(sandbox.windlass({"export", run_folder, "--merged", "--to", sandbox / "before"}));
+    fs::rename(sandbox / "models/base", sandbox / "moved");
+    fs::copy(sandbox / "moved", sandbox / "other");
+    flip_byte(sandbox / "other/model.safetensors", -100);
+    for (const std::string& source : {run_folder, run_folder + ":2", run_folder + "/checkpoint-2"}) {
+        std::vector<std::string> words = {"export", source, "--merged", "--to", sandbox / "after", "--overwrite"};
+        const Finished refused = run(sandbox.windlass(words));
+        EXPECT_EQ(refused.code, kModel) << describe(refused);
+        EXPECT_THAT(refused.err,
+                    testing::AllOf(HasSubstr("Try: "), HasSubstr("--model FOLDER"), Not(HasSubstr("hf "))));
+        words.insert(words.end(), {"--model", sandbox / "moved"});
+        must_succeed(sandbox.windlass(words));
+        EXPECT_EQ(read_bytes(sandbox / "after/model.safetensors"), read_bytes(sandbox / "before/model.safetensors"));
+        words.back() = sandbox / "other";
+        EXPECT_THAT(run(sandbox.windlass(words)).err, HasSubstr("was trained over a base of checksum "));
+    }
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"eval", run_folder + "/final", "--data", sandbox / "rows.jsonl"},
+          {"train", run_folder, "--resume", "--output-dir", run_folder, "--max-steps=3"},
+          {"inspect", "models/base"}}) {
+        const Finished refused = run(sandbox.windlass(words));
+        EXPECT_EQ(refused.code, kModel) << describe(refused);
+        EXPECT_THAT(refused.err, testing::AllOf(HasSubstr("Try: "), Not(HasSubstr("hf download")))) << words[0];
+    }
+    const Finished whole =
+        run(sandbox.windlass({"export", sandbox / "before", "--to", sandbox / "x.gguf", "--model", sandbox / "moved"}));
+    EXPECT_THAT(whole.err, HasSubstr("Try: leave --model out"));
+}
+
 class SaidAtTheEnd : public testing::TestWithParam<Settings> {};
 
 TEST_P(SaidAtTheEnd, IsWhatWorks) {

@@ -7,7 +7,8 @@
 namespace windlass {
 
 ExitCode run_export(const ExportArgs& args) {
-    ExportOptions options{.source = args.source, .target = args.target, .overwrite = args.overwrite};
+    ExportOptions options{
+        .source = args.source, .model = args.model, .target = args.target, .overwrite = args.overwrite};
     if (!args.dtype.empty()) {
         options.dtype = export_type_from_name(args.dtype);
         if (!options.dtype)

@@ -114,6 +114,8 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
                      "RUN, RUN:STEP, or a checkpoint's folder; for a GGUF file a model's too")
         ->required();
     to_export->add_option("--to", args.to_export.target, "Folder to write, or a GGUF file: NAME.gguf")->required();
+    to_export->add_option("--model", args.to_export.model,
+                          "Folder of the base, where it is not the one that the run names");
     to_export->add_option("--dtype", args.to_export.dtype, "bf16, f16 or f32; without it the base's types");
     to_export->add_option("--type", args.to_export.type,
                           "Of a GGUF file: f32, f16, bf16 or q8_0; without it the base's type");

@@ -79,7 +79,7 @@ struct DataArgs {
 ExitCode run_data(const DataArgs& args);
 
 struct ExportArgs {
-    std::string source, target, dtype, type, max_shard_size;
+    std::string source, model, target, dtype, type, max_shard_size;
     std::string merged;  // "base" or "computed"; empty: not merged
     bool delta = false;
     bool overwrite = false;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -27,10 +28,21 @@ ModelPlace named_place(const std::string& name) {
     return place;
 }
 
+// A run's own file names the folder of its model, never the id that it was found by: opening it says that it is gone.
+bool is_lost_folder(const ConfigSources& sources, const std::string& model) {
+    const auto names_it = [&](const ConfigEntry& entry) {
+        return entry.of_run && entry.key == "model" && entry.values == std::vector{model};
+    };
+    return std::ranges::any_of(sources.file, names_it) && !real_files().exists(model);
+}
+
 // The model's folder, and the adapter's where one was given as the model.
-void take_place(Config& config) {
-    ModelPlace place = named_place(config.model);
-    config.model = std::move(place.folder);
+void take_place(const ConfigSources& sources, Config& config) {
+    ModelPlace place;
+    if (!is_lost_folder(sources, config.model)) {
+        place = named_place(config.model);
+        config.model = std::move(place.folder);
+    }
     if (!place.adapter.empty() && !config.adapter.empty())
         throw UserError(ExitCode::usage, "adapter", "the model is an adapter, {}; {} would be a second", place.adapter,
                         config.adapter)
@@ -45,7 +57,7 @@ void take_place(Config& config) {
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     const ConfigSources sources = read_config_sources(real_files(), words);
     for (const std::string& warning : sources.warnings) log_warning("{}", warning);
-    const ReadConfig read = make_config(sources, use, take_place);
+    const ReadConfig read = make_config(sources, use, [&](Config& config) { take_place(sources, config); });
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
     config.train_data = find_data_files(real_files(), config.train_data, RowsUse::train);

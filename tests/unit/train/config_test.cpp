@@ -14,6 +14,7 @@
 #include "config/config_keys.h"
 #include "config/key_advice.h"
 #include "tests/place.h"
+#include "tests/unit/base/temp_folder.h"
 
 namespace windlass {
 namespace {
@@ -23,8 +24,9 @@ using testing::HasSubstr;
 
 class ConfigTest : public testing::Test {
   protected:
+    TempFolder folder_;  // a name in a file is taken from the file's folder too
     std::string write(const std::string& text) {
-        const std::string path = testing::TempDir() + "/windlass_config_test.yaml";
+        const std::string path = folder_ / "windlass_config_test.yaml";
         std::ofstream(path) << text;
         return path;
     }

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "tests/unit/base/temp_folder.h"
 
 namespace windlass {
 namespace {
@@ -28,7 +29,8 @@ std::string problem(const std::vector<std::string>& words) {
 }
 
 std::string write(const std::string& text, const std::string& name = "windlass_preset_test.json") {
-    const std::string path = testing::TempDir() + "/" + name;
+    static const TempFolder folder;
+    const std::string path = folder / name;
     std::ofstream(path) << text;
     return path;
 }
