@@ -86,7 +86,9 @@ class FileSystem {
 
 FileSystem& real_files();
 
-// The whole file, which may not exceed max_bytes (UserError naming both sizes).
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of UTF-8
+
+// The whole file without a byte order mark. It may not exceed max_bytes (UserError naming both sizes).
 std::string read_text(FileSystem& files, const std::string& path, int64_t max_bytes);
 // Write to a temporary file, sync, rename, sync the folder: readers see the old file or the whole new one. The
 // temporary file, on the same file system, is path + ".tmp" unless one is named; a kill may leave it there.

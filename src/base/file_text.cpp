@@ -13,6 +13,7 @@ std::string read_text(FileSystem& files, const std::string& path, int64_t max_by
     }
     std::string text(static_cast<size_t>(bytes), '\0');
     file->read_at(std::as_writable_bytes(std::span(text)), 0);
+    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     return text;
 }
 

@@ -12,7 +12,6 @@ namespace windlass {
 namespace {
 
 constexpr size_t kColumnsMax = 1024;  // of a table
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string_view without_return(std::string_view line) {
     return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;

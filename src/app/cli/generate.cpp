@@ -29,6 +29,7 @@ std::string read_prompt(const std::string& prompt) {
         if (std::ssize(text) > kPromptBytesMax)
             throw UserError(ExitCode::usage, "prompt", "more than {}", format_bytes(kPromptBytesMax));
     }
+    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     return text;
 }
 

@@ -126,6 +126,18 @@ TEST(Text, AtomicWriteReplacesTheWholeFile) {
     EXPECT_THAT(real_files().list(folder.path()), testing::ElementsAre("a"));
 }
 
+TEST(Text, IsReadWithoutAByteOrderMark) {
+    const TempFolder folder;
+    const std::vector<std::pair<std::string, std::string>> tried = {{"\xEF\xBB\xBFmodel: m\n", "model: m\n"},
+                                                                    {"\xEF\xBB\xBF", ""},
+                                                                    {"a\xEF\xBB\xBF", "a\xEF\xBB\xBF"},
+                                                                    {"\xEF\xBB", "\xEF\xBB"}};
+    for (const auto& [bytes, text] : tried) {
+        write_text_atomic(real_files(), folder / "a", bytes);
+        EXPECT_EQ(read_text(real_files(), folder / "a", 100), text);
+    }
+}
+
 TEST(Text, RefusesAFileAboveTheLimit) {
     const TempFolder folder;
     write_text_atomic(real_files(), folder / "a", "12345");
