@@ -111,13 +111,25 @@ bool switched_off(const SortedJson& value, KeyMeaning meaning) {
     }
 }
 
+bool describes_quantised_weights(std::string_view key) {
+    return key == "quantization_config" || key == "quantization" || key == "compression_config";
+}
+
 UserError unread_error(std::string_view where, std::string_view key, std::string_view value, bool has_code) {
+    if (describes_quantised_weights(key))
+        return config_error(where, key, "is {}: the weights are quantised, and such weights are not read", value);
     return config_error(where, key, "is {}: {}", value,
                         has_code ? "the model has its own code (\"auto_map\"), which may read it"
                                  : "it may change the model's mathematics and is not implemented");
 }
 
 UserError with_way_out(UserError error, std::string_view section, std::string_view key) {
+    if (describes_quantised_weights(key))
+        return error.hint(
+            fmt::format("the model in bf16 or fp16 that this one was made from (weight_storage: nf4 keeps "
+                        "its matrices in 4 bits); if the weights here are bf16 or fp16 all the same, "
+                        "ignore_config_keys: [{}{}{}]",
+                        section, section.empty() ? "" : ".", key));
     return error.hint(fmt::format("ignore_config_keys: [{}{}{}], if you know that the model is the same without it",
                                   section, section.empty() ? "" : ".", key));
 }
