@@ -1,4 +1,4 @@
-// adapter_place.h: which folder an adapter's name means, and of what kind the adapter in it is.
+// adapter_place.h: which folder the name of an adapter means, and the kind of the adapter in it.
 #pragma once
 
 #include <string>

@@ -23,6 +23,7 @@ Sample completion_sample(const Tokenizer& tokenizer, const std::string& prompt, 
     sample.trained.assign(sample.ids.size(), 0);
     sample.ids.insert(sample.ids.end(), answer.begin(), answer.end());
     sample.trained.resize(sample.ids.size(), 1);
+    tokenizer.require_rows(sample.ids, where);
     return sample;
 }
 

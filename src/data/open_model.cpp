@@ -8,12 +8,16 @@
 
 namespace windlass {
 
+void limit_rows(Tokenizer& tokenizer, const std::string& path, int64_t rows) {
+    if (tokenizer.vocab_size() <= rows) return;
+    log_info("note: {}: the tokenizer has {} ids, the model {} rows: a text that uses one of the others is refused",
+             path, tokenizer.vocab_size(), rows);
+    tokenizer.limit_rows(static_cast<int32_t>(rows));
+}
+
 Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const ModelSpec& model) {
     Tokenizer tokenizer = Tokenizer::load(files, path);
-    if (tokenizer.vocab_size() > model.vocab)
-        throw UserError(ExitCode::model, path, "the tokenizer has {} ids, the model {}", tokenizer.vocab_size(),
-                        model.vocab)
-            .hint("the tokenizer files that belong to these weights");
+    limit_rows(tokenizer, path, model.vocab);
     return tokenizer;
 }
 
@@ -30,6 +34,7 @@ OpenModel open_model(FileSystem& files, const Config& config) {
     HfConfig hf_config = folder.config();
     ModelSpec model = build_model(hf_config, folder.tensors());
     for (const std::string& note : model.config_notes) log_warning("{}", note);
+    if (!folder.renaming_note().empty()) log_info("note: {}", folder.renaming_note());
     std::optional<AdapterFolder> adapter = put_adapter(files, config, folder, model);
     Tokenizer tokenizer = open_tokenizer(files, config.model, model);
     return {std::move(folder), std::move(adapter), TrainedModel(std::move(model)), std::move(tokenizer)};

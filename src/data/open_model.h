@@ -24,7 +24,9 @@ struct OpenModel {
     // Of all parameters, with those of the adapter. The object outlives it.
     ReadMasters weights() const;
 };
-// UserError(model) where it has ids for which the model has no row.
+// The model's tables have this many rows. Prints a note where the tokenizer has more ids, as many published ones do:
+// only a text that uses one of them is refused.
+void limit_rows(Tokenizer& tokenizer, const std::string& path, int64_t rows);
 Tokenizer open_tokenizer(FileSystem& files, const std::string& path, const ModelSpec& model);
 // The configuration's model with its adapter, which must be a folder's. Warns of keys of config.json that are unknown
 // or ignored.

@@ -1,5 +1,9 @@
 #include "format/model_folder.h"
 
+#include <fmt/ranges.h>
+
+#include <array>
+
 #include "base/file_error.h"
 #include "base/json.h"
 
@@ -8,6 +12,10 @@ namespace {
 
 constexpr int64_t kIndexBytesMax = int64_t{32} << 20;
 constexpr const char* kConfigName = "config.json";
+
+constexpr std::string_view kModulePart = "module.";
+constexpr std::array<std::string_view, 3> kWrapperParts = {"_orig_mod.", "_fsdp_wrapped_module.",
+                                                           "_checkpoint_wrapped_module."};
 
 using NameSet = std::set<std::string, std::less<>>;
 using WeightMap = std::map<std::string, std::string, std::less<>>;  // tensor -> file
@@ -101,6 +109,20 @@ std::vector<std::string> weight_files(const std::string& folder, const NameSet& 
     return {chosen.begin(), chosen.end()};
 }
 
+// Every part of a dotted name that is this one; `part` ends in a dot.
+bool erase_part(std::string& name, std::string_view part) {
+    bool erased = false;
+    for (size_t at = name.find(part); at != name.npos; at = name.find(part, at)) {
+        if (at > 0 && name[at - 1] != '.') {
+            ++at;
+            continue;
+        }
+        name.erase(at, part.size());
+        erased = true;
+    }
+    return erased;
+}
+
 // Neither weights nor pickles of them, which are told how to become some.
 bool holds_no_weights(const NameSet& names) {
     return std::ranges::none_of(
@@ -119,6 +141,7 @@ ModelFolder ModelFolder::open(FileSystem& files, const std::string& folder, cons
     for (const std::string& name : weight_files(path, names, index)) model.add_shard(files, name);
     model.sort_tensors();
     if (!index.empty()) model.check_index(index);
+    model.unwrap_names();
     model.side_files_ = find_side_files(files, path, names);
     return model;
 }
@@ -146,6 +169,25 @@ void ModelFolder::sort_tensors() {
         throw UserError(ExitCode::model, path_, "tensor \"{}\" is in \"{}\" and in \"{}\"", twice->name,
                         shard_files_[static_cast<size_t>(twice->shard)],
                         shard_files_[static_cast<size_t>(std::next(twice)->shard)]);
+}
+
+// torch.compile and FSDP add parts to names, of the whole model or of single layers; DataParallel begins all with one.
+void ModelFolder::unwrap_names() {
+    std::set<std::string_view> removed;
+    for (TensorPlace& place : tensors_) {
+        for (const std::string_view part : kWrapperParts) {
+            if (erase_part(place.name, part)) removed.insert(part);
+        }
+    }
+    const auto is_wrapped = [](const TensorPlace& place) { return place.name.starts_with(kModulePart); };
+    while (!tensors_.empty() && std::ranges::all_of(tensors_, is_wrapped)) {
+        for (TensorPlace& place : tensors_) place.name.erase(0, kModulePart.size());
+        removed.insert(kModulePart);
+    }
+    if (removed.empty()) return;
+    renaming_note_ = fmt::format("{}: the names of tensors are read without \"{}\", which a framework put there", path_,
+                                 fmt::join(removed, "\" and \""));
+    sort_tensors();
 }
 
 void ModelFolder::check_index(const std::map<std::string, std::string, std::less<>>& index) const {

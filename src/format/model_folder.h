@@ -50,6 +50,9 @@ class ModelFolder {
     const TensorPlace* find(std::string_view name) const;                         // nullptr when absent
     int64_t total_bytes() const { return total_bytes_; }                          // of all tensors
 
+    // Which parts of their names were left out (_orig_mod. of torch.compile), for the user; empty where none was.
+    const std::string& renaming_note() const { return renaming_note_; }
+
     // The dtype of a tensor that shall be computed with; throws by name for F8, U16 and their kind.
     DType weight_dtype(const TensorPlace& place) const;
     // The bytes [first_byte, first_byte + into.size()) of one tensor.
@@ -65,9 +68,10 @@ class ModelFolder {
     ModelFolder(std::string path, HfConfig config) : path_(std::move(path)), config_(std::move(config)) {}
     void add_shard(FileSystem& files, const std::string& name);
     void sort_tensors();
+    void unwrap_names();
     void check_index(const std::map<std::string, std::string, std::less<>>& index) const;
 
-    std::string path_;
+    std::string path_, renaming_note_;
     HfConfig config_;
     std::vector<std::string> shard_files_;
     std::vector<SafetensorsReader> shards_;

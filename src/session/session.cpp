@@ -354,6 +354,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     group_parameters(session);
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
+    if (const std::string& note = session.folder.renaming_note(); !note.empty()) session.notes.push_back(note);
     session.recipe = make_recipe(config.method, session.method_options);
     if (recorded) session.identity.frozen_storage = recorded->identity.frozen_storage;
     set_kept_types(config, session.recipe, session.identity.frozen_storage, session.model);

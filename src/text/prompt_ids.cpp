@@ -12,6 +12,7 @@ std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& t
     if (ids.empty() && tokenizer.bos()) ids.push_back(*tokenizer.bos());
     if (ids.empty() && tokenizer.eos()) ids.push_back(*tokenizer.eos());
     if (ids.empty()) throw UserError(ExitCode::usage, where, "is empty, and the tokenizer has no token to begin with");
+    tokenizer.require_rows(ids, where);
     return ids;
 }
 
@@ -21,6 +22,7 @@ std::vector<int32_t> chat_prompt_ids(const ChatFormat& format, const Json& messa
     if (ids.empty())
         throw UserError(ExitCode::model, format.place(), "the template writes nothing before an answer")
             .hint("a template with add_generation_prompt, in chat_template: FILE");
+    format.tokenizer().require_rows(ids, "conversation");
     return ids;
 }
 

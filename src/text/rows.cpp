@@ -294,6 +294,7 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
                                                   maker.report().notes, /*alpaca_is_chat=*/options.chats != nullptr);
             format = row.format;
             samples = maker.make(std::move(row), raw->text, where);
+            for (const Sample& sample : samples) tokenizer.require_rows(sample.ids, where);
         } catch (UserError& error) {
             if (error.code() != ExitCode::data) throw;
             if (!options.skip_malformed) {

@@ -1,5 +1,9 @@
 #include "text/tokenizer.h"
 
+#include <xxhash.h>
+
+#include <algorithm>
+
 #include "text/parts.h"
 #include "text/utf8.h"
 
@@ -97,7 +101,15 @@ bool Tokenizer::is_special(int32_t id) const {
     return parts_->added.is_special(id);
 }
 uint64_t Tokenizer::content_hash() const {
-    return parts_->content_hash;
+    if (rows_ >= vocab_size()) return parts_->content_hash;
+    return XXH3_64bits_withSeed(&rows_, sizeof(rows_), parts_->content_hash);
+}
+void Tokenizer::require_rows(std::span<const int32_t> ids, std::string_view where) const {
+    const auto bad = std::ranges::find_if(ids, [&](int32_t id) { return id >= rows_; });
+    if (bad == ids.end()) return;
+    throw UserError(ExitCode::data, where, "uses the token \"{}\", whose id is {}: the model has {} rows",
+                    id_to_token(*bad), *bad, rows_)
+        .hint("a text without that token, or the tokenizer files that belong to these weights");
 }
 
 }  // namespace windlass

@@ -40,6 +40,10 @@ class Tokenizer {
 
     // One past the highest id. A model may have more rows than that: padding.
     int32_t vocab_size() const;
+    // The model's tables have this many rows, maybe fewer than there are ids.
+    void limit_rows(int32_t rows) { rows_ = rows; }
+    // UserError(data) that names `where` and the first id that the model has no row for.
+    void require_rows(std::span<const int32_t> ids, std::string_view where) const;
     // The special ids that the folder's configuration names.
     std::optional<int32_t> bos() const;
     std::optional<int32_t> eos() const;
@@ -53,7 +57,7 @@ class Tokenizer {
     // The spelling of a token, empty when no token has this id.
     std::string id_to_token(int32_t id) const;
     bool is_special(int32_t id) const;
-    // XXH3 of the names and bytes of the files that were read.
+    // XXH3 of the names and bytes of the files that were read, and of the number of rows where it leaves ids out.
     uint64_t content_hash() const;
     // What it is made of (text/parts.h), for this floor.
     const TokenizerParts& parts() const { return *parts_; }
@@ -61,6 +65,7 @@ class Tokenizer {
   private:
     explicit Tokenizer(std::unique_ptr<const TokenizerParts> parts);
     std::unique_ptr<const TokenizerParts> parts_;
+    int32_t rows_ = std::numeric_limits<int32_t>::max();
 };
 
 // Decodes ids as they come. push() returns the text that has become certain: bytes of an unfinished character and

@@ -222,6 +222,10 @@ void add_id_900(Json& json) {
     Json& vocab = json["model"]["vocab"];
     for (const Json& added : json["added_tokens"]) vocab[added["content"].get<std::string>()] = added["id"];
     vocab["zz"] = 900;
+    Json token = json["added_tokens"].back();  // without merges only an added token is ever used
+    token["id"] = 900;
+    token["content"] = "zz";
+    json["added_tokens"].push_back(token);
 }
 
 std::function<Command(Sandbox&)> with_id_900(std::vector<std::string> words) {
@@ -252,18 +256,14 @@ std::vector<Provoked> broken_tokenizers() {
          with_tokenizer([](Json& json) { json["model"]["type"] = "Unigram"; }),
          kModel,
          {"tokenizer.json", "Unigram"}},
-        {"IdBeyondModel",
-         with_tokenizer(add_id_900),
-         kModel,
-         {"the tokenizer has 901 ids, the model 260", "Try: the tokenizer files"}},
         {"IdBeyondModelThatIsEvaluated",
          with_id_900({"eval", "MODEL", "--data", "ROWS"}),
-         kModel,
-         {"the tokenizer has 901 ids, the model 260"}},
+         kData,
+         {"zz.jsonl:1", "uses the token \"zz\", whose id is 900: the model has 260 rows", "Try: "}},
         {"IdBeyondModelThatGenerates",
          with_id_900({"generate", "MODEL", "--prompt", "zz"}),
-         kModel,
-         {"the tokenizer has 901 ids, the model 260"}},
+         kData,
+         {"prompt: uses the token \"zz\"", "Try: "}},
         {"IdThatLoadersRenumber",
          with_tokenizer([](Json& json) { json["model"]["vocab"]["zz"] = 262; }),
          kModel,

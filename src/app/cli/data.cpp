@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "data/chats.h"
+#include "data/open_model.h"
 #include "format/model_folder.h"
 #include "model/families.h"
 #include "text/row_keys.h"
@@ -49,12 +50,14 @@ Rows open_rows(const std::vector<std::string>& words) {
     const ModelFolder folder = ModelFolder::open(
         real_files(), config.model, {.weights_may_be_absent = true, .ignored_keys = config.ignore_config_keys});
     HfConfig hf_config = folder.config();
-    const int64_t positions = build_model(hf_config, {}).context_length;
+    const ModelSpec model = build_model(hf_config, {});
+    const int64_t positions = model.context_length;
     if (config.max_length > positions) {
         log_info("note: max_length is {}, the model's number of positions", positions);
         config.max_length = positions;
     }
     Tokenizer tokenizer = Tokenizer::load(real_files(), config.model);
+    limit_rows(tokenizer, config.model, model.vocab);
     Rows rows{std::move(config), std::move(tokenizer), std::nullopt};
     return rows;
 }
