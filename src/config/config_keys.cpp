@@ -213,7 +213,7 @@ std::vector<ConfigKey> batch_keys() {
          .field = &Config::per_device_train_batch_size,
          .group = kMethod,
          .help = "rows of a micro-batch; auto: the fastest that fits, with accumulation raised so that a step has 8 x "
-                 "gradient_accumulation_steps rows",
+                 "gradient_accumulation_steps rows, or an epoch if that has fewer",
          .unit = "rows",
          .aliases = {"micro_batch_size", "batch_size", "train_batch_size"},
          .min = 1,

@@ -190,6 +190,7 @@ RunData::RunData(RowOrder order, const Config& config)
 RunData RunData::open(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
     RunData data = config.task.empty() ? open_cached(files, config, tokenizer) : open_task(files, config, tokenizer);
     data.check_objective();
+    data.epoch_rows_ = data.order_.rows_in(0);
     return data;
 }
 

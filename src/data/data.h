@@ -81,6 +81,8 @@ class RunData {
     static RunData open(FileSystem& files, const Config& config, const Tokenizer& tokenizer);
 
     RowOrder& training() { return order_; }
+    // Examples of the first epoch; where rows are packed, of the others nearly.
+    int64_t epoch_rows() const { return epoch_rows_; }
     int64_t rows_per_example() const { return rows_per_example_; }
     // Examples are pairs of answers: two rows of a step, and two samples of the cache.
     bool has_pairs() const { return compares_pairs(objective_); }
@@ -127,7 +129,7 @@ class RunData {
     std::optional<TaskSet> task_, eval_task_;
     RowOrder order_;
     Objective objective_;
-    int64_t rows_per_example_ = 1;
+    int64_t rows_per_example_ = 1, epoch_rows_ = 0;
     std::optional<int64_t> train_samples_;
     bool packing_ = false;
     bool has_chats_ = false;

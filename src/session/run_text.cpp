@@ -117,6 +117,18 @@ std::string refresh_line(const Session& session) {
         format_seconds(one), session.refresh.every, 100 * one / (step * static_cast<double>(session.refresh.every)));
 }
 
+// How often a row is trained, where that is not once: "; each row is trained 2.67 times (3 rows an epoch, 8 a step)".
+std::string passes_words(const Session& session) {
+    if (!session.data) return "";
+    const int64_t epoch = session.data->epoch_rows(), step = session.examples_per_step();
+    const int64_t rows = session.total_steps() * step;
+    if (rows == epoch) return "";
+    const double passes = static_cast<double>(rows) / static_cast<double>(epoch);
+    const std::string_view what = session.data->has_pairs() ? "pair" : "row";
+    return fmt::format("; each {} is trained {:.3g} times ({}s: {} an epoch, {} a step)", what, passes, what, epoch,
+                       step);
+}
+
 std::string run_line(const Session& session) {
     const int64_t steps = session.total_steps();
     if (steps == 0) return "Run       length not known without train_data or max_steps\n";
@@ -129,7 +141,7 @@ std::string run_line(const Session& session) {
     const double per_money = tokens_per_money(session.machine, tokens_per_second(session));
     if (per_money > 0)
         text += fmt::format("; {} tokens for each unit of money", format_count(static_cast<int64_t>(per_money)));
-    return text + "\n";
+    return text + passes_words(session) + "\n";
 }
 
 std::string plan_line(const Session& session) {

@@ -13,6 +13,13 @@ namespace {
 
 constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_accumulation_steps when rows are `auto`
 
+// No more of them than an epoch has, with all accumulation steps.
+int64_t auto_rows(const Session& session) {
+    if (!session.data) return kAutoRows;
+    const int64_t share = session.data->epoch_rows() / session.config.gradient_accumulation_steps;
+    return std::clamp<int64_t>(share, 1, kAutoRows);
+}
+
 constexpr int64_t kMicroRowsMax = 65536;
 
 std::vector<ScheduleRequest> schedule_requests(const Session& session, const Recipe& recipe, const Numerics& numerics) {
@@ -228,8 +235,10 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
     }
     if (recorded) return {{recorded->identity.numerics.micro_batch_size, recorded->identity.numerics.micro_batches}};
     std::vector<std::pair<int64_t, int64_t>> choices;
-    for (int64_t rows = kAutoRows; rows >= 1; rows /= 2)
-        choices.emplace_back(rows * rows_each, accumulation * (kAutoRows / rows));
+    const int64_t all = auto_rows(session);
+    for (int64_t rows = all; rows >= 1; --rows) {
+        if (all % rows == 0) choices.emplace_back(rows * rows_each, accumulation * (all / rows));
+    }
     return choices;
 }
 
