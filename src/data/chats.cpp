@@ -7,6 +7,7 @@
 #include "base/file_error.h"
 #include "base/log.h"
 #include "data/data.h"
+#include "data/generation_config.h"
 #include "format/side_files.h"
 #include "text/row_reader.h"
 
@@ -41,13 +42,14 @@ std::string date_of(const Config& config) {
     return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
 }
 
-void say_format(const ChatFormat& format) {
+void say_format(FileSystem& files, const Config& config, const ChatFormat& format) {
     std::vector<std::string> ends;
     for (const int32_t id : format.turn_ends()) ends.push_back(format.tokenizer().id_to_token(id));
     log_info("chat template: {}; a turn ends with {}", format.place(), fmt::join(ends, " or "));
-    if (!format.unlisted_end()) return;
+    const std::optional<int32_t> end = format.answer_end();
+    if (!end || generation_config_with_stop(files, config.model, *end).empty()) return;
     log_info("note: {} ends turns and is not among the model's eos_token_id: what serves it must stop there",
-             format.tokenizer().id_to_token(*format.unlisted_end()));
+             format.tokenizer().id_to_token(*end));
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config,
     }
     if (!has_chats) return std::nullopt;
     std::optional<ChatFormat> format = open_chat_format(files, config, tokenizer);
-    if (format) say_format(*format);
+    if (format) say_format(files, config, *format);
     if (!format && has_alpaca)
         log_info("no chat template: instructions are written with the classic \"### Instruction\" prompt");
     return format;

@@ -211,6 +211,11 @@ RunData RunData::open_cached(FileSystem& files, const Config& config, const Toke
                  config);
     if (pairs) data.rows_per_example_ = 2;
     data.has_chats_ = chats.has_value();
+    if (chats) data.template_ids_ = chats->special_ids();
+    if (chats)
+        data.text_end_ = chats->answer_end();
+    else if (config.add_eos)
+        data.text_end_ = tokenizer.eos();
     data.train_ = std::move(train);
     data.template_date_ = std::move(date);
     data.chat_template_ = std::move(own_template);

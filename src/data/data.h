@@ -104,6 +104,10 @@ class RunData {
     std::vector<uint32_t> sequence_lengths(int64_t max_length) const;
     // They are written as chats, by a template.
     bool has_chats() const { return has_chats_; }
+    // What trained answers and texts end with, where they do.
+    std::optional<int32_t> text_end() const { return text_end_; }
+    // Special tokens that the chat template writes; empty where rows are no chats.
+    const std::vector<int32_t>& template_ids() const { return template_ids_; }
     // The date that the chat template of these rows prints; empty where none does.
     const std::string& template_date() const { return template_date_; }
     // Its text, where it is not the model's own; empty where it is.
@@ -134,6 +138,8 @@ class RunData {
     bool packing_ = false;
     bool has_chats_ = false;
     std::string template_date_, chat_template_;
+    std::optional<int32_t> text_end_;
+    std::vector<int32_t> template_ids_;
 };
 
 }  // namespace windlass

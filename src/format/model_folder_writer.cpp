@@ -188,12 +188,15 @@ void ModelFolderWriter::finish() {
 }
 
 void ModelFolderWriter::copy_side_files() {
-    if (!content_.chat_template.empty())
-        write_file(files_, path_in(temporary_, kChatTemplateName), content_.chat_template);
+    const std::map<std::string_view, std::string_view> own = {{kChatTemplateName, content_.chat_template},
+                                                              {"generation_config.json", content_.generation_config}};
+    for (const auto& [name, text] : own) {
+        if (!text.empty()) write_file(files_, path_in(temporary_, name), std::string(text));
+    }
     if (content_.base == nullptr) return;
     std::set<std::string> folders;
     for (const std::string& name : content_.base->side_files()) {
-        if (name == kChatTemplateName && !content_.chat_template.empty()) continue;
+        if (const auto at = own.find(name); at != own.end() && !at->second.empty()) continue;
         const std::string to = fmt::format("{}/{}", temporary_, name);
         if (name.find('/') != std::string::npos && folders.insert(parent_folder(to)).second)
             files_.make_folders(parent_folder(to));

@@ -39,7 +39,8 @@ struct ModelFolderContent {
     std::vector<std::string> never_replaced = {};      // folders, besides the base's; they need not exist
     std::map<std::string, std::string> metadata = {};  // of each file of tensors
     std::string config_name = "config.json";
-    std::string chat_template = {};  // text, instead of the base's; empty: the base's
+    std::string chat_template = {};      // text, instead of the base's; empty: the base's
+    std::string generation_config = {};  // the same
 };
 
 class ModelFolderWriter {

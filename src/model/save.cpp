@@ -102,7 +102,8 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
         .config_text = config_without(base.config().to_text(), model.ignored_config_keys, base.config().where()),
         .base = &base,
         .never_replaced = options.never_replaced,
-        .chat_template = options.chat_template};
+        .chat_template = options.chat_template,
+        .generation_config = options.generation_config};
     bool changes_dtype = false;
     for (const Source& source : sources) {
         content.tensors.push_back({source.tensor->name, source.dtype, source.tensor->shape});

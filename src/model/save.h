@@ -35,6 +35,7 @@ struct SaveOptions {
     // the base's numbers, and its masters are not asked for. Empty: none is.
     std::vector<uint8_t> unchanged = {};
     std::string chat_template = {};       // text of one that is written instead of the base's; empty: the base's
+    std::string generation_config = {};   // the same
     std::optional<GgufOutput> gguf = {};  // then neither dtype nor shard_bytes_max
 };
 

@@ -8,6 +8,7 @@
 #include "config/param_group_text.h"
 #include "config/run_place.h"
 #include "data/chats.h"
+#include "data/generation_config.h"
 #include "data/gguf_fields.h"
 #include "data/open_adapter.h"
 #include "format/base_checksum.h"
@@ -38,6 +39,7 @@ struct Source {
     std::vector<std::string> models = {};        // that the run names
     Config adapter = {};                         // what it says of one
     std::string chat_template = {};              // text of its own one, that no model's folder has
+    std::string generation_config = {};          // the same
 };
 
 void refuse_model(const std::string& source, const std::string& model) {
@@ -61,7 +63,8 @@ Source of_adapter_checkpoint(FileSystem& files, const std::string& path, const s
             .ignored_keys = values_in_run(files, run, "ignore_config_keys"),
             .models = std::move(models),
             .adapter = {.adapter = adapter},
-            .chat_template = template_beside(files, adapter)};
+            .chat_template = template_beside(files, adapter),
+            .generation_config = generation_config_beside(files, run)};
 }
 
 Source of_checkpoint(FileSystem& files, const std::string& path, const std::string& model) {
@@ -107,7 +110,8 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
                 .ignored_keys = config.ignore_config_keys,
                 .models = {config.model, model},
                 .adapter = config,
-                .chat_template = template_beside(files, run)};
+                .chat_template = template_beside(files, run),
+                .generation_config = generation_config_beside(files, run)};
     return of_checkpoint(files, start.path, model);
 }
 
@@ -171,6 +175,7 @@ SaveOptions save_options(FileSystem& files, const Source& source, const ModelSpe
             .overwrite = options.overwrite,
             .never_replaced = source.models,
             .chat_template = source.chat_template,
+            .generation_config = source.generation_config,
             .gguf = gguf_output(files, options, source.base, model, source.chat_template)};
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "data/chats.h"
+#include "data/generation_config.h"
 #include "device/cpu/cpu_stream.h"
 #include "format/base_checksum.h"
 #include "format/model_folder.h"
@@ -159,7 +160,8 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     const OutputSource source{.model = model,
                               .base_folder = options.base,
                               .base_checksum = checksum,
-                              .chat_template = template_beside(files, run)};
+                              .chat_template = template_beside(files, run),
+                              .generation_config = generation_config_beside(files, run)};
     save_output(files, source, options.target,
                 {.save = {.overwrite = options.overwrite,
                           .never_replaced = models_of_run(files, run),

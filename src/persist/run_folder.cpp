@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/shell_word.h"
 #include "config/run_place.h"
+#include "data/generation_config.h"
 #include "format/side_files.h"
 #include "format/store.h"
 #include "persist/export_request.h"
@@ -27,9 +28,9 @@ constexpr const char* kUnfinishedConfig = "run.yaml.tmp";
 
 // What a run writes: overwriting removes these and nothing else.
 bool is_of_a_run(std::string_view name) {
-    for (const std::string_view own :
-         {kSettingsName, "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName, kReferencesName,
-          kSaveRequestName, kChatTemplateName, kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
+    for (const std::string_view own : {kSettingsName, "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName,
+                                       kReferencesName, kSaveRequestName, kChatTemplateName, kGenerationConfigName,
+                                       kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
         if (name == own) return true;
     }
     return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||

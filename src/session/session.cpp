@@ -29,6 +29,7 @@
 #include "session/local_machine.h"
 #include "session/refresh.h"
 #include "session/session_plan.h"
+#include "session/stops.h"
 #include "state/coefficients.h"
 #include "state/store_masters.h"
 
@@ -272,6 +273,7 @@ void open_data(FileSystem& files, Session& session) {
     session.tokenizer = open_tokenizer(files, session.config.model, session.model);
     session.data = RunData::open(files, session.config, *session.tokenizer);
     session.identity.data_fingerprint = session.data->fingerprint();
+    resolve_stops(files, session);
 }
 
 void resolve_samples(FileSystem& files, Session& session) {
@@ -306,7 +308,8 @@ OutputSource output_of(const Session& session) {
     return {.model = session.model,
             .base_folder = session.config.model,
             .base_checksum = session.identity.base_checksum,
-            .chat_template = session.data ? session.data->chat_template() : ""};
+            .chat_template = session.data ? session.data->chat_template() : "",
+            .generation_config = session.generation_config};
 }
 
 bool writes_answers(const Config& config, const Recipe& recipe) {
@@ -351,10 +354,10 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                     .preference = preference,
                     .plan_cache = plan_cache_of(files, config, kept == KeptPlans::used ? user_cache_folder() : "")};
     session.notes = session.model.notes;
+    if (const std::string& note = session.folder.renaming_note(); !note.empty()) session.notes.push_back(note);
     group_parameters(session);
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
-    if (const std::string& note = session.folder.renaming_note(); !note.empty()) session.notes.push_back(note);
     session.recipe = make_recipe(config.method, session.method_options);
     if (recorded) session.identity.frozen_storage = recorded->identity.frozen_storage;
     set_kept_types(config, session.recipe, session.identity.frozen_storage, session.model);

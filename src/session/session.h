@@ -59,6 +59,7 @@ struct Session {
     Samples samples;
     std::optional<BestRule> best;    // where steps are compared
     int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long
+    std::string generation_config;   // text of the one that stops where rows end, where the model's own does not
     std::string store_path;          // of the working store, where the plan uses the disk
     std::vector<std::string> notes;  // what the user should know
 

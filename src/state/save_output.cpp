@@ -37,6 +37,7 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
     };
     SaveOptions save = options.save;
     if (save.chat_template.empty()) save.chat_template = source.chat_template;
+    if (save.generation_config.empty()) save.generation_config = source.generation_config;
     // The run may have computed with other numbers for any parameter, with an adapter or not.
     if (options.form != OutputForm::merged_as_computed) save.unchanged = without_adapter(model);
     save_model(files, source.base_folder, target, model, save, fused_masters(model, parts));
@@ -72,6 +73,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
                  const ReadMasters& masters) {
     SaveOptions save = options.save;
     if (save.chat_template.empty()) save.chat_template = source.chat_template;
+    if (save.generation_config.empty()) save.generation_config = source.generation_config;
     const bool is_usual = options.form == OutputForm::usual;
     const bool as_adapter = is_usual ? ends_as_adapter(source.model) : options.form == OutputForm::adapter;
     if (as_adapter && save.gguf)

@@ -14,9 +14,10 @@ namespace windlass {
 
 struct OutputSource {
     const TrainedModel& model;
-    std::string base_folder;         // that the run was made from
-    std::string base_checksum = {};  // empty where it is not known
-    std::string chat_template = {};  // text of the one that rows were written by; empty: the base's
+    std::string base_folder;             // that the run was made from
+    std::string base_checksum = {};      // empty where it is not known
+    std::string chat_template = {};      // text of the one that rows were written by; empty: the base's
+    std::string generation_config = {};  // text of one that stops where rows end; empty: the base's
 };
 
 // Of a run with an adapter: the adapter; or the whole model, what was learnt added to the base's own numbers, or to

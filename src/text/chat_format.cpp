@@ -145,9 +145,17 @@ ChatFormat::Probe ChatFormat::try_template(bool in_parts, bool asks_again) const
     }
     const size_t answer = text.find(kAnswer);
     if (answer == std::string::npos) return {};
-    for (const int32_t id : tokenizer_.encode(text.substr(answer + std::string_view(kAnswer).size()), false))
-        if (tokenizer_.is_special(id)) return {true, id};
-    return {true, std::nullopt};
+    Probe found{.shows_answer = true};
+    for (const int32_t id : tokenizer_.encode(text, false))
+        if (tokenizer_.is_special(id)) found.specials.push_back(id);
+    std::ranges::sort(found.specials);
+    found.specials.erase(std::ranges::unique(found.specials).begin(), found.specials.end());
+    for (const int32_t id : tokenizer_.encode(text.substr(answer + std::string_view(kAnswer).size()), false)) {
+        if (!tokenizer_.is_special(id)) continue;
+        found.behind = id;
+        break;
+    }
+    return found;
 }
 
 void ChatFormat::find_turn_ends() {
@@ -158,11 +166,12 @@ void ChatFormat::find_turn_ends() {
         found = try_template(/*in_parts=*/true, /*asks_again=*/false);
         wants_parts_ = found.shows_answer;
     }
+    special_ids_ = found.specials;
+    written_end_ = found.behind;
     if (!found.behind) {
         const Probe again = try_template(wants_parts_, /*asks_again=*/true);
         if (again.behind && ends_turn(*again.behind)) last_end_ = again.behind;
     } else if (!ends_turn(*found.behind)) {
-        unlisted_end_ = found.behind;
         turn_ends_.push_back(*found.behind);
     }
 }

@@ -52,8 +52,10 @@ class ChatFormat {
     // What ends an answer after which the template writes nothing: the mark of the next role, if that ends a text
     // (GLM), else EOS.
     std::optional<int32_t> last_end() const { return last_end_; }
-    // The token after an answer, where the model's files do not list it among those that end a text.
-    std::optional<int32_t> unlisted_end() const { return unlisted_end_; }
+    // What a trained answer ends with.
+    std::optional<int32_t> answer_end() const { return written_end_ ? written_end_ : last_end_; }
+    // Special tokens that the template writes around turns of a user and a model.
+    const std::vector<int32_t>& special_ids() const { return special_ids_; }
     const std::string& text() const { return text_; }  // of the template
     const std::string& date() const { return date_; }
     bool prints_date() const { return prints_date_; }
@@ -67,6 +69,7 @@ class ChatFormat {
     struct Probe {
         bool shows_answer = false;
         std::optional<int32_t> behind;
+        std::vector<int32_t> specials = {};  // of the whole text
     };
     Probe try_template(bool in_parts, bool asks_again) const;
 
@@ -78,7 +81,8 @@ class ChatFormat {
     TemplateSettings settings_;
     bool wants_parts_ = false;  // the template shows content only where it is a list of parts
     std::vector<int32_t> turn_ends_;
-    std::optional<int32_t> unlisted_end_, last_end_;
+    std::optional<int32_t> last_end_, written_end_;
+    std::vector<int32_t> special_ids_;
 };
 
 }  // namespace windlass

@@ -22,7 +22,7 @@ enum class RowsUse { train, evaluate };
 // Of a folder or pattern whose files are named for splits (text/split_names.h) the files of one are taken: to train,
 // train files, else those of no split; to evaluate, validation files, else test files, else those of no split. Where
 // the folder or pattern names validation or test itself, files of that split and of none come next after train files
-// (to evaluate: first). A folder without rows of its own, but with folders of those names, is the folder of that
+// (to evaluate: first). A folder without rows of its own, but with folders named so, is the folder of that
 // split. Log lines name the files that are taken and those that are not.
 //
 // Throws UserError(data) for a folder or pattern without a file of a known kind, for one to train on that holds

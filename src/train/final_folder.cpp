@@ -3,7 +3,9 @@
 #include "base/activity.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "data/generation_config.h"
 #include "format/manifest.h"
+#include "format/side_files.h"
 #include "persist/export.h"
 #include "persist/run_identity.h"
 #include "state/checkpoint.h"
@@ -25,6 +27,13 @@ bool ends_with_earlier_step(const Session& session, const RunProgress& progress)
 
 bool is_over(const Session& session, const RunProgress& progress) {
     return progress.step >= session.total_steps() || (session.best && gives_up(*session.best, progress.best));
+}
+
+void keep_changed_texts(FileSystem& files, const Session& session, const RunFolder& folder) {
+    if (const std::string& text = session.data->chat_template(); !text.empty())
+        write_text_atomic(files, folder.file(kChatTemplateName), text);
+    if (const std::string& text = session.generation_config; !text.empty())
+        write_text_atomic(files, folder.file(kGenerationConfigName), text);
 }
 
 void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const ReadMasters& masters) {

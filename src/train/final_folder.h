@@ -20,6 +20,9 @@ bool ends_with_earlier_step(const Session& session, const RunProgress& progress)
 // No step is left: the last one is done, or the run gave up on a better one.
 bool is_over(const Session& session, const RunProgress& progress);
 
+// The texts that the model's own files do not have, in the run's folder, where exports find them.
+void keep_changed_texts(FileSystem& files, const Session& session, const RunFolder& folder);
+
 // The step that `masters` has, without a manifest.
 void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const ReadMasters& masters);
 // The manifest of weights of step `step`, of a run that ended with `state`.

@@ -386,8 +386,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     session.folder.warn_of_side_files(files);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
-    if (const std::string& text = session.data->chat_template(); !text.empty())
-        write_text_atomic(files, folder.file(kChatTemplateName), text);
+    keep_changed_texts(files, session, folder);
     look_at_base(session, resumes ? &start.last().identity : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))

@@ -130,7 +130,7 @@ TEST(ChatSample, AnAnswerThatNothingEndsIsRefused) {
 TEST(ChatSample, TheTemplatesOwnEndIsFoundWhereTheFilesNameAnother) {
     const Tokenizer tokenizer = chat_tokenizer({{"eos_token_id", 257}});
     const ChatFormat format({.place = "t.jinja", .text = kChatMl, .tool_use = ""}, tokenizer, "2026-01-31");
-    EXPECT_EQ(format.unlisted_end(), 263);
+    EXPECT_EQ(format.answer_end(), 263);
     EXPECT_THAT(format.turn_ends(), ElementsAre(257, 263));
     EXPECT_EQ(make(kChatMl, kTwoTurns, TrainTurns::assistant, tokenizer).texts, make(kChatMl, kTwoTurns).texts);
 }
