@@ -23,6 +23,7 @@
 #include "session/budget.h"
 #include "session/local_machine.h"
 #include "session/run_text.h"
+#include "session/run_warnings.h"
 #include "session/session.h"
 #include "state/checkpoint.h"
 #include "state/store_masters.h"
@@ -384,6 +385,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
         tell_of_other_run(files, session);
     }
     session.folder.warn_of_side_files(files);
+    for (const std::string& warning : run_warnings(session)) log_warning("{}", warning);
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     keep_changed_texts(files, session, folder);

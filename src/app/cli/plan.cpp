@@ -12,6 +12,7 @@
 #include "schedule/trace.h"
 #include "session/comparison.h"
 #include "session/run_text.h"
+#include "session/run_warnings.h"
 #include "session/session.h"
 #include "session/signals.h"
 #include "train/progress.h"
@@ -132,6 +133,7 @@ ExitCode run_plan(const PlanArgs& args) {
         return refuse(error, config, args, kept);
     }
     const Session& session = *planned;
+    for (const std::string& warning : run_warnings(session)) log_warning("{}", warning);
     if (!args.trace.empty()) write_trace(args.trace, session);
     // Many plans are compared with this one, so it is shown before.
     if (!args.json) print_result(plan_text(session));

@@ -1,0 +1,110 @@
+#include "session/run_warnings.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/index.h"
+#include "base/plural.h"
+#include "model/load.h"
+
+namespace windlass {
+namespace {
+
+constexpr float kZero = 1e-16f;          // nothing that was drawn or trained is nearer to 0 in all channels
+constexpr int64_t kEqualRows = 3;        // other special tokens with the very row
+constexpr int64_t kComparedMost = 1024;  // special tokens that are read
+
+using TableRow = std::vector<float>;
+
+TableRow read_row(const Session& session, const ParamSpec& table, int32_t id) {
+    TableRow row(at(table.shape[1]));
+    load_elements(session.folder, table, id * table.shape[1], row);
+    return row;
+}
+
+bool is_table(const Session& session, const Param& param) {
+    const Shape& shape = param.spec.shape;
+    return !param.spec.added && shape.rank() == 2 && shape[0] == session.model.vocab &&
+           shape[1] == session.model.hidden;
+}
+
+// All special tokens that have a row, the template's first.
+std::vector<int32_t> compared_ids(const Session& session) {
+    const Tokenizer& tokenizer = *session.tokenizer;
+    const auto end = static_cast<int32_t>(std::min<int64_t>(tokenizer.vocab_size(), session.model.vocab));
+    const std::vector<int32_t>& own = session.data->template_ids();
+    std::vector<int32_t> ids;
+    std::ranges::copy_if(own, std::back_inserter(ids), [&](int32_t id) { return id < end; });
+    for (int32_t id = 0; id < end && std::ssize(ids) < kComparedMost; ++id) {
+        if (tokenizer.is_special(id) && std::ranges::find(own, id) == own.end()) ids.push_back(id);
+    }
+    return ids;
+}
+
+struct Untrained {
+    std::vector<std::string> zero, equal;  // tokens
+};
+
+Untrained untrained_in(const Session& session, const ParamSpec& table, const std::vector<int32_t>& ids) {
+    std::map<TableRow, int64_t> count;
+    for (const int32_t id : ids) ++count[read_row(session, table, id)];
+    Untrained found;
+    for (const int32_t id : session.data->template_ids()) {
+        if (std::ranges::find(ids, id) == ids.end()) continue;
+        const TableRow row = read_row(session, table, id);
+        const std::string token = session.tokenizer->id_to_token(id);
+        if (std::ranges::all_of(row, [](float value) { return std::abs(value) <= kZero; }))
+            found.zero.push_back(token);
+        else if (count[row] > kEqualRows)
+            found.equal.push_back(token);
+    }
+    return found;
+}
+
+// Empty where a step has a rate above 0.
+std::string rate_problem(const Session& session) {
+    const LrSchedule& schedule = session.identity.schedule;
+    if (schedule.total_steps == 0) return "";
+    for (int64_t step = 1; step <= schedule.total_steps; ++step) {
+        if (learning_rate(schedule, step) > 0) return "";
+    }
+    if (schedule.peak == 0) return "learning_rate is 0: no step changes a weight. Try: learning_rate: 2e-5";
+    return fmt::format(
+        "the learning rate of every step is 0, since the run has {} and {} of warmup: no weight changes. "
+        "Try: warmup_steps: 0 and warmup_ratio: 0, or a larger max_steps",
+        counted(schedule.total_steps, "step"), schedule.warmup_steps);
+}
+
+void warn_of_tokens(const Session& session, std::vector<std::string>& warnings) {
+    if (!session.data || session.data->template_ids().empty() || session.folder.tensors().empty()) return;
+    const std::vector<int32_t> ids = compared_ids(session);
+    for (const Param& param : session.model.all_params()) {
+        if (!is_table(session, param) || param.trains()) continue;
+        const Untrained found = untrained_in(session, param.spec, ids);
+        const auto warn = [&](const std::vector<std::string>& tokens, std::string_view what) {
+            if (tokens.empty()) return;
+            warnings.push_back(
+                fmt::format("{}: the rows of {}, which the chat template writes, {}: the base never learned them, and "
+                            "this run does "
+                            "not train the table. Try: the Instruct version of the base, or chat_template: FILE, a "
+                            "template of tokens "
+                            "that the base knows",
+                            param.spec.name, fmt::join(tokens, " and "), what));
+        };
+        warn(found.zero, "are zero");
+        warn(found.equal, "equal the rows of several other special tokens");
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> run_warnings(const Session& session) {
+    std::vector<std::string> warnings;
+    if (std::string problem = rate_problem(session); !problem.empty()) warnings.push_back(std::move(problem));
+    warn_of_tokens(session, warnings);
+    return warnings;
+}
+
+}  // namespace windlass
