@@ -197,7 +197,9 @@ std::vector<ConfigKey> batch_keys() {
          .resume = OnResume::warned,
          .field = &Config::num_train_epochs,
          .group = kMethod,
-         .help = "passes over the training rows; max_steps overrides it",
+         .help = "passes over the training rows; max_steps overrides it. The last step of an epoch takes rows of the "
+                 "next one; "
+                 "the Trainer of transformers makes a short step",
          .aliases = {"num_epochs", "epochs"},
          .min = 0,
          .max = 1e6},

@@ -75,7 +75,9 @@ std::vector<ConfigKey> adam_keys() {
          .resume = OnResume::by_name,
          .field = &Config::weight_decay,
          .group = kMethod,
-         .help = "decoupled decay of matrices and tables, not of norms and biases",
+         .help =
+             "decoupled decay of matrices and tables, not of norms, biases and the scales of IA3, which the Trainer of "
+             "transformers decays (param_groups can)",
          .min = 0,
          .max = 1e3},
         {.name = "adam_beta1",

@@ -60,6 +60,12 @@ void ForeignDraft::unset(std::string_view name, std::string_view from, std::stri
     drop(from, std::move(reason));
 }
 
+void ForeignDraft::remark(std::string_view key, std::string_view text) {
+    if (!is_set(key)) return;
+    std::string& remark = remarks_[std::string(key)];
+    remark += fmt::format("{}{}", remark.empty() ? "" : "; ", text);
+}
+
 std::string ForeignDraft::yaml() const {
     std::string text;
     for (const ConfigKey& key : config_keys()) {

@@ -31,6 +31,8 @@ class ForeignDraft {
     // It is set, but not to be.
     void unset(std::string_view key, std::string_view from, std::string reason);
 
+    // Adds to the remark of a key, if that is set.
+    void remark(std::string_view key, std::string_view text);
     // The keys that are set, in the order of the guide, with their remarks.
     std::string yaml() const;
     std::vector<DroppedKey> take_dropped() { return std::move(dropped_); }

@@ -42,6 +42,17 @@ void take(ForeignDraft& draft, const ForeignTool& tool, const ForeignKey& key) {
     if (!key.value.is_false()) draft.drop(key.name, std::string(rule->reason));
 }
 
+// All three tools train with transformers' Trainer (docs/guide/differences.md).
+void remark_differences(ForeignDraft& draft) {
+    if (!draft.config().max_steps && draft.config().num_train_epochs > 1)
+        draft.remark("num_train_epochs", "the last step of an epoch takes rows of the next; the Trainer's is shorter");
+    for (const char* const key : {"eval_data", "val_split"})
+        draft.remark(key, "the evaluation loss is a mean over tokens; the Trainer's is one over batches");
+    if (draft.config().adapter == "ia3" && draft.config().weight_decay > 0)
+        draft.remark("weight_decay",
+                     "IA3's scales do not decay; the Trainer's do: param_groups: [\"*ia3_l* weight_decay=X\"]");
+}
+
 }  // namespace
 
 std::span<const ForeignTool* const> foreign_tools() {
@@ -68,6 +79,7 @@ Translation translate_config(FileSystem& files, const std::string& path) {
     }
     tool.finish(draft);
     finish_common(draft);
+    remark_differences(draft);
     return {.tool = tool.name,
             .yaml = fmt::format("# From a training file of {}.\n{}", tool.name, draft.yaml()),
             .dropped = draft.take_dropped()};
