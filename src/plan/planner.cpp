@@ -136,7 +136,9 @@ class Searches {
             if (search->evaluations() == 0) search->look_around();
             search->report(refused);
         }
-        return nearest_fit(refused, in_.request, in_.machine);
+        const bool shrinks =
+            std::ranges::any_of(searches_, [](const auto& search) { return search->fits_smaller_steps(); });
+        return nearest_fit(refused, in_.request, in_.machine, shrinks);
     }
 
   private:

@@ -50,6 +50,7 @@ struct PlanRequest {
     int threads = 1;
     Budgets budgets;
     std::vector<ScheduleRequest> schedules;
+    int64_t example_rows = 1;      // the fewest of a micro-batch: those of one example
     int writeback_steps = 0;       // forward-only: steps from one write-back to the next; 0: the planner's choice
     double clip_frequency = 0.25;  // of steps: what a speculative update that must be redone costs; before any was seen
     // For a comparison, which needs no more than a first look: some descents, from this choice if it is of the policy.

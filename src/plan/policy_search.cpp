@@ -64,6 +64,16 @@ bool PolicySearch::is_hopeless() {
     return needs.memory_over > 0 || needs.device_over > 0;
 }
 
+bool PolicySearch::fits_smaller_steps() {
+    if (has_no_disk() || least_written() > static_cast<double>(limits_.writes)) return false;
+    std::vector<ScheduleRequest> requests = in_.request.schedules;
+    for (ScheduleRequest& request : requests) request.cache_capacity = 0;
+    const Plan& leanest = plan(space_.leanest());
+    return against(with_arena(leanest, persistent_bytes(in_.model, in_.recipe, in_.numerics, leanest, requests)),
+                   limits_)
+        .fits();
+}
+
 // Evaluations made here do not count as the search's, which evaluates the same choices under any budget.
 bool PolicySearch::fits_nothing() {
     if (has_no_disk() || is_hopeless()) return true;
@@ -74,18 +84,26 @@ bool PolicySearch::fits_nothing() {
     return true;
 }
 
+double PolicySearch::least_written() const {
+    if (!space_.base.store || !in_.recipe.runs(PassKind::backward)) return 0;
+    double written = 0;
+    for (const Param param : in_.model.all_params()) {
+        if (param.trains()) written += static_cast<double>(version_bytes(in_.recipe, param));
+    }
+    return written;
+}
+
 double PolicySearch::least_seconds() const {
     if (!in_.recipe.runs(PassKind::backward)) return 0;
-    double written = 0, down = 0;
+    double down = 0;
     for (const Param param : in_.model.all_params()) {
         if (!param.trains()) continue;
-        written += static_cast<double>(version_bytes(in_.recipe, param));
         if (!in_share(param.spec.block, space_.of(Knob::resident).front()))
             down += static_cast<double>(gradient_bytes(in_.numerics.gradient_format, param.numel()));
     }
     const auto seconds = [](bool moves, double bytes, double rate) { return moves && rate > 0 ? bytes / rate : 0; };
     return std::max(
-        seconds(space_.base.store, written, in_.machine.disk_write_bytes_per_s),
+        seconds(space_.base.store, least_written(), in_.machine.disk_write_bytes_per_s),
         seconds(space_.base.own_memory() && space_.near != Home::device, down, in_.machine.link_down_bytes_per_s));
 }
 

@@ -41,6 +41,9 @@ class PolicySearch {
     bool has_no_disk() const { return store_bytes_ > in_.request.budgets.disk; }
     // Whether even the leanest choice needs more memory than there is.
     bool is_hopeless();
+    // Whether steps of fewer rows, shorter rows or shorter texts might fit: what outlives steps does, on the leanest
+    // choice, without the cached keys and values of texts.
+    bool fits_smaller_steps();
     // Whether it has no choice that fits, as far as descents from the leanest choice tell.
     bool fits_nothing();
     // No choice takes less: each step writes all that is trained to the store, and brings its gradients down where they
@@ -62,6 +65,8 @@ class PolicySearch {
     void report(std::vector<Refused>& refused) const;
 
   private:
+    // Bytes that each step writes to the store at least; 0 without one.
+    double least_written() const;
     bool is_enough(double seconds, const Rival& rival) const;
     // Faster than what is known. `at_sight`: fewer are lowered, and the first that fits is taken.
     std::optional<Planned> fastest_of(const std::vector<Choice>& choices, double known_seconds, bool at_sight = false);

@@ -80,7 +80,7 @@ class Sizes {
     void add(std::string_view flag, std::string_view what, int64_t bytes, int64_t installed) {
         flags_.push_back(fmt::format("{} {}", flag, size_to_type(enough(bytes))));
         if (installed > 0 && enough(bytes) > installed)
-            missing_.push_back(fmt::format("{} of {}", format_bytes(enough(bytes)), what));
+            missing_.push_back(fmt::format("{} of free {}", format_bytes(enough(bytes)), what));
     }
 
     const Machine& machine_;
@@ -88,42 +88,57 @@ class Sizes {
     std::vector<std::string> flags_, missing_;
 };
 
-std::vector<std::string> enough_changes(const Nearest& nearest, const PlanRequest& request, const Machine& machine) {
+// With less in a step: for a run that trains, or evaluates as if it did, and for one that writes texts.
+std::vector<std::string> smaller_steps(const PlanRequest& request) {
+    const bool trains = has(request, ScheduleRequest::Kind::train),
+               decodes = has(request, ScheduleRequest::Kind::decode);
+    if (decodes && !trains) return {"a shorter prompt or a smaller --max-new-tokens"};
+    const bool has_rows = std::ranges::any_of(request.schedules, [&](const ScheduleRequest& each) {
+        return each.kind != ScheduleRequest::Kind::decode && each.rows > request.example_rows;
+    });
+    std::vector<std::string> changes = {has_rows ? "a smaller --per-device-train-batch-size or --max-length"
+                                                 : "a smaller --max-length"};
+    if (decodes) changes.push_back("no --sample-prompts");
+    return changes;
+}
+
+std::vector<std::string> enough_changes(const Nearest& nearest, const PlanRequest& request, const Machine& machine,
+                                        bool shrinks) {
     std::vector<std::string> changes, elsewhere;
-    const auto add = [&](const Sizes& sizes, const Refused& with) {
+    // What is over its budget.
+    const auto add = [&](const Refused* with, bool memory, bool device, bool disk) {
+        if (with == nullptr) return;
+        Sizes sizes(machine, request.device);
+        if (memory) sizes.ram(with->evaluation.memory_bytes);
+        if (device) sizes.device(with->evaluation.device_bytes);
+        if (disk) sizes.disk(with->evaluation.disk_bytes);
         if (sizes.are_there())
-            changes.push_back(sizes.flags() + flags_of(with, request));
+            changes.push_back(sizes.flags() + flags_of(*with, request));
         else
             elsewhere.push_back(sizes.missing());
     };
-    const auto add_memory = [&](const Refused* with, bool of_host, bool of_device) {
-        if (with == nullptr) return;
-        Sizes sizes(machine, request.device);
-        if (of_host) sizes.ram(with->evaluation.memory_bytes);
-        if (of_device) sizes.device(with->evaluation.device_bytes);
-        add(sizes, *with);
-    };
-    add_memory(nearest.memory, true, false);
-    add_memory(nearest.device, false, true);
-    if (nearest.memory == nullptr && nearest.device == nullptr) add_memory(nearest.memory_and_device, true, true);
-    if (nearest.disk != nullptr) {
-        Sizes sizes(machine, request.device);
-        sizes.disk(nearest.disk->evaluation.disk_bytes);
-        add(sizes, *nearest.disk);
-    }
+    add(nearest.memory, true, false, false);
+    add(nearest.device, false, true, false);
+    if (nearest.memory == nullptr && nearest.device == nullptr) add(nearest.memory_and_device, true, true, false);
+    add(nearest.disk, false, false, true);
     if (nearest.writes != nullptr) changes.push_back("a larger --ssd-writes, or fewer steps");
-    const bool trains = has(request, ScheduleRequest::Kind::train),
-               decodes = has(request, ScheduleRequest::Kind::decode);
-    changes.push_back(decodes && !trains ? "a shorter prompt or a smaller --max-new-tokens"
-                                         : "a smaller --per-device-train-batch-size or --max-length");
-    if (decodes && trains) changes.push_back("no --sample-prompts");
+    if (changes.empty() && elsewhere.empty()) {
+        const Evaluation& any = nearest.any->evaluation;
+        add(nearest.any, any.memory_over > 0, any.device_over > 0, any.disk_over > 0);
+        if (any.write_over > 0) (changes.empty() ? elsewhere : changes)[0] += " and a larger --ssd-writes";
+    }
+    if (shrinks) {
+        const std::vector<std::string> smaller = smaller_steps(request);
+        changes.insert(changes.end(), smaller.begin(), smaller.end());
+    }
     changes.insert(changes.end(), elsewhere.begin(), elsewhere.end());
     return changes;
 }
 
 }  // namespace
 
-NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request, const Machine& machine) {
+NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request, const Machine& machine,
+                  bool shrinks) {
     const Nearest nearest(refused);
     if (nearest.any == nullptr)
         throw UserError(ExitCode::usage, "policy", "{} has no plan for {}", request.policy, device_name(request.device))
@@ -140,7 +155,7 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
     };
     const Budgets& budgets = request.budgets;
     return {places(enough(need.memory_bytes), enough(need.disk_bytes), enough(need.device_bytes)),
-            places(budgets.ram, budgets.disk, budgets.device), enough_changes(nearest, request, machine)};
+            places(budgets.ram, budgets.disk, budgets.device), enough_changes(nearest, request, machine, shrinks)};
 }
 
 UserError NoFit::error() const {

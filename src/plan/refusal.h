@@ -16,8 +16,10 @@ struct Refused {
     Evaluation evaluation;
 };
 
-// The refused plan that comes nearest. Throws UserError(usage) for an empty list: the policy is not for this device.
-NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request, const Machine& machine);
+// The refused plan that comes nearest. `shrinks`: whether less in a step could be enough, as what outlives steps fits.
+// Throws UserError(usage) for an empty list: the policy is not for this device.
+NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& request, const Machine& machine,
+                  bool shrinks = true);
 // Throws UserError(gpu) naming the first kernel that steps of this recipe need and this build has not for the device.
 void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device);
 // Throws UserError(usage): there is no such policy.

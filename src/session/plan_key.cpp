@@ -133,8 +133,9 @@ std::string schedule_key_words(const ScheduleRequest& schedule) {
 }
 
 std::string request_key_words(const PlanRequest& request, const GivenSizes& given) {
-    const auto& [policy, recompute, update_time, device, threads, budgets, schedules, writeback_steps, clip_frequency,
-                 start, should_stop] = request;
+    // A search does not depend on example_rows: they only tell a refusal what to leave out.
+    const auto& [policy, recompute, update_time, device, threads, budgets, schedules, example_rows, writeback_steps,
+                 clip_frequency, start, should_stop] = request;
     std::string text =
         fmt::format("{} {} {} {} {} {} {} {} {}\n", policy, recompute, update_time, static_cast<int>(device.kind),
                     device.index, device.own_memory, threads, writeback_steps, clip_frequency) +

@@ -67,6 +67,7 @@ using Shape = std::pair<int64_t, int64_t>;  // rows, micro-batches
 Draft in_shape(const Session& session, Draft draft, const Shape& shape) {
     std::tie(draft.numerics.micro_batch_size, draft.numerics.micro_batches) = shape;
     draft.request.schedules = schedule_requests(session, draft.recipe, draft.numerics);
+    draft.request.example_rows = session.rows_per_example();
     return draft;
 }
 
@@ -150,6 +151,8 @@ Outcome plan_formats(const Session& session, const std::optional<RunState>& reco
         outcome = plan_shapes(session, recorded, choice);
         if (std::holds_alternative<PlannedDraft>(outcome)) break;
     }
+    if (auto* none = std::get_if<NoFit>(&outcome))  // of the format that was tried last
+        none->needs += fmt::format(" (with state_format {})", state_format_name(*std::rbegin(kStateFormats)));
     return outcome;
 }
 

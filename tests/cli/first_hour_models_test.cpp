@@ -227,7 +227,7 @@ std::vector<Tried> memory() {
         {"OutOfMemory",
          words({"plan", "--model", "MODEL", "--max-length", "32", "--threads", "1", "--ram", "20MiB"}),
          kNoFit,
-         {"plan: does not fit\n  needs at least ", "\n  allowed are 20.00 MiB", "\n  Try: --ram ", "\n   or: "},
+         {"plan: does not fit\n  needs at least ", "\n  allowed are 20.00 MiB", "\n  Try: --ram "},
          first_way_out},
         {"AnotherMachine",
          words({"plan", "--alone", "--model", "MODEL", "--machine", "h200-server-8gen5"}),

@@ -195,7 +195,8 @@ TEST(Planner, ARefusalSaysWhatIsNeededAllowedAndEnough) {
     EXPECT_THAT(text, testing::HasSubstr(
                           fmt::format("allowed are {} of memory and {} of disk", format_bytes(1000), format_bytes(0))));
     EXPECT_THAT(text, testing::HasSubstr("--policy in_memory --gradient-checkpointing true"));
-    EXPECT_THAT(text, testing::HasSubstr("--max-length"));
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("--max-length")));  // weights and state alone do not fit
+    EXPECT_THAT(refusal({.ram = least_memory("in_memory") - 1, .disk = 0}), testing::HasSubstr("--max-length"));
 }
 
 // Whoever does what the hint says gets a plan: numbers in it are never rounded down.
