@@ -180,35 +180,31 @@ std::string advised_method(const std::vector<MethodAdvice>& methods, const RunCo
 
 namespace {
 
-// The settings that place things and were set by hand, as words that leave them to the planner; empty: none.
-std::string words_that_free(const Config& config) {
-    std::vector<std::string_view> words;
-    if (config.policy != "auto") words.push_back("policy=auto");
-    if (config.update_time != "auto") words.push_back("update_time=auto");
-    if (config.gradient_checkpointing != "auto") words.push_back("gradient_checkpointing=auto");
-    return fmt::format("{}", fmt::join(words, " "));
-}
-
-// With the words that make a configuration of it.
+// With the flags that make a configuration of it, and leave to the planner what was set by hand. Flags, as in the rest
+// of a refusal: an override would lose against a flag that is given already.
 std::vector<std::pair<std::string, Config>> other_configs(const Config& config) {
+    std::string placement;
+    if (config.policy != "auto") placement += " --policy auto";
+    if (config.update_time != "auto") placement += " --update-time auto";
     std::vector<std::pair<std::string, Config>> others;
-    const auto add = [&](std::string words) -> Config& {
-        Config& other = others.emplace_back(std::move(words), config).second;
+    const auto add = [&](const std::string& flags) -> Config& {
+        Config& other = others.emplace_back(flags, config).second;
         other.policy = other.update_time = "auto";
         return other;
     };
-    if (std::string words = words_that_free(config); !words.empty())
-        add(std::move(words)).gradient_checkpointing = "auto";
+    const std::string recompute = config.gradient_checkpointing == "auto" ? "" : " --gradient-checkpointing auto";
+    if (const std::string flags = placement + recompute; !flags.empty())
+        add(flags.substr(1)).gradient_checkpointing = "auto";
     const bool backward = !is_forward_only(find_method(config.method));
-    if (backward && config.adapter.empty()) add("adapter=lora").adapter = "lora";
+    if (backward && config.adapter.empty()) add("--adapter lora" + placement).adapter = "lora";
     if (backward && config.weight_storage != "nf4" && (config.adapter.empty() || config.adapter == "lora")) {
-        Config& other = add("adapter=qlora");
+        Config& other = add("--adapter qlora" + placement);
         other.adapter = "lora";
         other.weight_storage = "nf4";
     }
     for (const Method* method : all_methods()) {
         if (method->name == config.method) continue;
-        Config& other = add(fmt::format("method={}", method->name));
+        Config& other = add(fmt::format("--method {}{}", method->name, placement));
         other = with_method(std::move(other), method->name);
     }
     return others;
@@ -225,13 +221,13 @@ std::string_view steps_with(const Config& config, const Session& other) {
 
 void find_others_that_fit(FileSystem& files, const Config& config, KeptPlans kept,
                           const std::function<void(const std::string&)>& found) {
-    for (const auto& [words, other] : other_configs(config)) {
+    for (const auto& [flags, other] : other_configs(config)) {
         try {
             const Session session = prepare_session(files, other, std::nullopt, ConfigUse::plan, kept);
             const Planned& planned = session.planned;
             const auto disk = planned.disk_bytes > 0 ? fmt::format(" and {} of disk", format_bytes(planned.disk_bytes))
                                                      : std::string();
-            found(fmt::format("{}, which fits with {} of {}memory{}: {} a step, {} steps", words,
+            found(fmt::format("{}, which fits with {} of {}memory{}: {} a step, {} steps", flags,
                               format_bytes(planned.memory_bytes), planned.plan.own_memory() ? "host " : "", disk,
                               format_seconds(session.seconds_at_most()), steps_with(config, session)));
         } catch (const UserError&) {
@@ -285,7 +281,7 @@ std::string reason_for(const std::vector<MethodAdvice>& methods, const MethodAdv
         case 1:
             return "it fits; training all parameters does not";
         case 2:
-            return "it fits, since it keeps no gradients and no moments";
+            return "it fits, since it keeps almost no state, and the gradients of a few blocks at a time";
         default:
             return "backpropagation does not fit; expect many times as many steps";
     }

@@ -12,6 +12,7 @@ namespace windlass {
 namespace {
 
 using testing::Contains;
+using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -150,7 +151,7 @@ TEST_F(AdviceTest, ARefusalNamesWhatElseFits) {
     std::vector<std::string> others;
     const auto add = [&](const std::string& words) { others.push_back(words); };
     find_others_that_fit(files_, little, KeptPlans::used, add);
-    EXPECT_THAT(others, Contains(HasSubstr("method=zeroth_order")));
+    EXPECT_THAT(others, Contains(HasSubstr("--method zeroth_order, which fits")));
     EXPECT_THAT(others, Not(Contains(HasSubstr("adamw"))));
     others.clear();
     find_others_that_fit(files_, with_memory("1KiB"), KeptPlans::used, add);
@@ -170,8 +171,10 @@ TEST_F(AdviceTest, ARefusalNamesThePlacementThatFits) {
     find_others_that_fit(files_, in_memory(std::to_string(all / 2)), KeptPlans::used,
                          [&](const std::string& words) { others.push_back(words); });
     ASSERT_THAT(others, Not(IsEmpty()));
-    EXPECT_THAT(others[0], testing::AllOf(StartsWith("policy=auto gradient_checkpointing=auto, which fits with "),
+    EXPECT_THAT(others[0], testing::AllOf(StartsWith("--policy auto --gradient-checkpointing auto, which fits with "),
                                           HasSubstr(", the same number of steps")));
+    EXPECT_THAT(others, Each(HasSubstr(" auto, which fits with ")));  // in_memory fits with no other method either
+    EXPECT_THAT(others, Contains(StartsWith("--method zeroth_order --policy auto, which fits with ")));
 }
 
 }  // namespace
