@@ -118,9 +118,9 @@ bool rounds_gradients(const Config& c) {
 void check_gradient_format(const Config& c, Problems& problems) {
     if (c.gradient_format == "f32") return;
     if (rounds_gradients(c)) return;
-    problems.push_back(
-        fmt::format("gradient_format is {}, but method {} {}. Try: gradient_format: f32", c.gradient_format, c.method,
-                    uses_gradients_at_once(c) ? "keeps no gradients, and moves none" : "finds no gradients to round"));
+    problems.push_back(fmt::format(
+        "gradient_format is {}, but method {} {}. Try: gradient_format: f32", c.gradient_format, c.method,
+        uses_gradients_at_once(c) ? "uses each gradient up at once, in f32" : "finds no gradients to round"));
 }
 
 void check_method(const Config& c, Problems& problems) {

@@ -137,7 +137,7 @@ std::vector<ConfigKey> tier_keys() {
          .resume = OnResume::free,
          .field = &Config::threads,
          .group = kMemory,
-         .help = "worker threads; bits do not depend on them",
+         .help = "worker threads; the result does not depend on their number",
          .aliases = {"num_threads"},
          .min = 1,
          .max = 1024,

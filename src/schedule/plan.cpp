@@ -86,9 +86,9 @@ std::string describe_saved(const Plan& plan) {
         for (const SaveChoice choice : block.saved) ++count[static_cast<size_t>(choice)];
     }
     const int64_t all = count[0] + count[1] + count[2] + count[3];
-    if (all == 0) return plan.any_recompute() ? "activations computed again" : "activations kept";
-    static constexpr std::array<std::string_view, 4> kWords = {"kept", "in host memory", "on disk", "computed again"};
-    std::string text = fmt::format("of {} saved values", all);
+    if (all == 0) return plan.any_recompute() ? "activations recomputed" : "activations kept";
+    static constexpr std::array<std::string_view, 4> kWords = {"kept", "in host memory", "on disk", "recomputed"};
+    std::string text = fmt::format("of {} activations", all);
     for (size_t choice = 0; choice < count.size(); ++choice) {
         if (count[choice] > 0) text += fmt::format(" {} {},", count[choice], kWords[choice]);
     }

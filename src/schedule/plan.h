@@ -92,7 +92,7 @@ std::string describe_placement(const Plan& plan);
 std::string describe_forward_only(const Plan& plan);
 // "updates in backward (4 of 24 blocks in the next forward)"
 std::string describe_updates(const Plan& plan);
-// "of 240 saved values 100 kept, 40 on disk, 100 computed again"
+// "of 240 activations 100 kept, 40 on disk, 100 recomputed"
 std::string describe_saved(const Plan& plan);
 
 }  // namespace windlass

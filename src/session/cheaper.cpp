@@ -149,7 +149,7 @@ std::string cheaper_row(const std::array<std::string, 7>& cells) {
 }  // namespace
 
 std::string cheaper_head() {
-    return cheaper_row({"Cheaper", "gain", "a step", "tok/s", "device", "memory", "disk"});
+    return cheaper_row({"Faster", "gain", "a step", "tok/s", "device", "memory", "disk"});
 }
 
 // Settings have a line of their own: to be copied, and because with the figures they would pass most terminals.

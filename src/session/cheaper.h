@@ -55,7 +55,7 @@ class CheaperSearch {
 };
 
 // The head of the table, and two lines for each; the same as JSON.
-inline constexpr std::string_view kNothingCheaper = "Cheaper   no other setting is at least 10 % faster\n";
+inline constexpr std::string_view kNothingCheaper = "Faster    no other setting is at least 10 % faster\n";
 std::string cheaper_head();
 std::string cheaper_lines(const Cheaper& cheaper);
 Json cheaper_json(const std::vector<Cheaper>& found);

@@ -196,13 +196,12 @@ std::string method_words(const Session& session) {
 std::string method_text(const Session& session) {
     const Numerics& n = session.numerics();
     const Plan& plan = session.planned.plan;
-    const bool recomputes = plan.any_recompute() && !session.recipe.probes();
     return fmt::format(
-        "Method    {}, {}, {} rows, {} accumulation step{}, up to {} tokens each = {} tokens a step, computed in {}{}; "
+        "Method    {}, {}, {} rows, {} accumulation step{}, up to {} tokens each = {} tokens a step, computed in {}; "
         "policy {}\n",
         session.recipe.name, method_words(session), n.micro_batch_size, n.micro_batches,
         n.micro_batches == 1 ? "" : "s", n.sequence_lengths.back(), step_tokens(session), dtype_name(n.compute),
-        recomputes ? ", activations recomputed" : "", plan.policy);
+        plan.policy);
 }
 
 std::string machine_line(const Session& session) {

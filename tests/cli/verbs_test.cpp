@@ -121,8 +121,8 @@ TEST(Plan, IsPrintedBeforeOthersAreMade) {
     EXPECT_THAT(whole.err, testing::Not(HasSubstr("\x1b"))) << "nothing counts down in a pipe";
     EXPECT_THAT(whole.out, testing::EndsWith("\nFITS\n"));
     EXPECT_LT(whole.out.find("Per step"), whole.out.find("\nMethods "));
-    EXPECT_LT(whole.out.find("\nMethods "), whole.out.find("\nCheaper "));
-    EXPECT_LT(whole.out.find("\nCheaper "), whole.out.find("\nAdvice    use "));
+    EXPECT_LT(whole.out.find("\nMethods "), whole.out.find("\nFaster "));
+    EXPECT_LT(whole.out.find("\nFaster "), whole.out.find("\nAdvice    use "));
     EXPECT_THAT(whole.out, testing::Not(HasSubstr("\nSkipped ")));
     command.words.insert(command.words.begin(), {"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"});
     const Finished finished = run(command);

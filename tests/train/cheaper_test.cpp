@@ -84,7 +84,7 @@ TEST_F(CheaperTest, EachLineIsWhatPlanningWithItSays) {
     std::istringstream text(cheaper_text(found));
     std::string line;
     std::getline(text, line);
-    EXPECT_THAT(line, AllOf(StartsWith("Cheaper  "), HasSubstr(" gain  "), HasSubstr(" a step  ")));
+    EXPECT_THAT(line, AllOf(StartsWith("Faster  "), HasSubstr(" gain  "), HasSubstr(" a step  ")));
     for (const Cheaper& each : found) {
         std::getline(text, line);
         EXPECT_LE(line.size(), 100u) << line;

@@ -43,7 +43,8 @@ void takes_sampling(CLI::App* verb, Args& args, const char* usual_length) {
         ->check(CLI::Range(0.0, 100.0));
     verb->add_option("--top-k", args.top_k, "Draw from the k most likely; 0: from all [0]")
         ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
-    verb->add_option("--top-p", args.top_p, "Draw from the most likely that hold this share [1]")
+    verb->add_option("--top-p", args.top_p,
+                     "Nucleus sampling: draw from the smallest set of tokens with this total probability [1]")
         ->check(CLI::Range(0.0, 1.0));
     verb->add_option("--stop", args.stops, "A text before which to end; may be repeated")->allow_extra_args(false);
 }
@@ -80,8 +81,7 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     eval->add_option("--data", args.eval.data, "Rows to evaluate on: files, folders, patterns")
         ->allow_extra_args(false);
     eval->add_option("--choices", args.eval.choices, "Candidate completions, separated by |");
-    eval->add_option("--reference", args.eval.reference,
-                     "Model that pairs of answers are compared by, of objective dpo [an adapter's base]");
+    eval->add_option("--reference", args.eval.reference, "Reference model of objective dpo [an adapter's base]");
     eval->add_option("--shots", args.eval.shots, "Rows of train_data shown in front of each prompt of a task [0]")
         ->check(CLI::Range(int64_t{0}, int64_t{1024}));
     CLI::App* generate = add_verb(app, args, "generate", args.generate.json);
@@ -99,7 +99,7 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
 
 // Of verbs without configuration; "[a, b]" as there.
 void takes_ignored_keys(CLI::App* verb, std::vector<std::string>& keys) {
-    verb->add_option("--ignore-config-keys", keys, "Keys of the model's config.json that are taken not to be there")
+    verb->add_option("--ignore-config-keys", keys, "Keys of the model's config.json to ignore")
         ->delimiter(',')
         ->transform([](const std::string& word) {
             const size_t begin = word.find_first_not_of("[ "), end = word.find_last_not_of("] ");

@@ -6,7 +6,7 @@
 
 namespace windlass {
 
-const std::string_view kProgramSentence = "Fine-tunes Hugging Face language models that are heavier than memory.";
+const std::string_view kProgramSentence = "Fine-tunes Hugging Face language models that do not fit in memory.";
 
 const std::string_view kProgramExamples =
     "  windlass inspect models/Qwen3-0.6B         what is in a model folder\n"
@@ -28,7 +28,7 @@ constexpr std::string_view kTakesConfig = "[run.yaml] [key=value ...] [--key val
 
 constexpr VerbText kTexts[] = {
     {.verb = "plan",
-     .sentence = "Says whether a run fits, where it lives, and how fast a step is.",
+     .sentence = "Says whether a run fits, where data is placed, and how fast it is.",
      .usage = kTakesConfig,
      .examples = "  windlass plan run.yaml\n"
                  "  windlass plan --model M --max-length 1024 --ram 8GiB --ssd-dir /nvme\n"

@@ -39,7 +39,7 @@ struct EvalArgs {
     std::vector<std::string> data;
     std::string choices;    // candidates separated by '|'
     int64_t shots = 0;      // demonstrations in front of a task's prompts
-    std::string reference;  // a model that pairs of answers are compared by
+    std::string reference;  // the reference model of dpo
     bool json = false;
 };
 ExitCode run_eval(const EvalArgs& args);
