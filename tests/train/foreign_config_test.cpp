@@ -10,6 +10,7 @@
 #include "session/session.h"
 #include "tests/place.h"
 #include "tests/train/train_fixture.h"
+#include "tests/unit/base/temp_folder.h"
 
 namespace windlass {
 namespace {
@@ -128,13 +129,29 @@ TEST_F(ForeignConfig, PreferencesAreTakenWithTheirBeta) {
                 AllOf(HasSubstr("\nobjective: orpo\n"), HasSubstr("\npreference_beta: 0.3\n")));
 }
 
+// Where the Trainer means something else by a key (docs/guide/differences.md), the key's remark says it.
+TEST_F(ForeignConfig, KeysThatMeanSomethingElseSayIt) {
+    const TempFolder folder;
+    const auto yaml_of = [&](const std::string& more) {
+        write_text_atomic(files_, folder / "f.yaml",
+                          "model_name_or_path: models/base\nstage: sft\ndo_train: true\n" + more);
+        return translate_config(files_, folder / "f.yaml").yaml;
+    };
+    EXPECT_THAT(yaml_of("num_train_epochs: 2\n"), HasSubstr("the last step of an epoch takes rows of the next"));
+    EXPECT_THAT(yaml_of("num_train_epochs: 1\n"), Not(HasSubstr("takes rows of the next")));
+    EXPECT_THAT(yaml_of("val_size: 0.1\n"), HasSubstr("# the evaluation loss is a mean over tokens"));
+}
+
 TEST_F(ForeignConfig, WhatAnAxolotlFileSays) {
     const std::string folder = source_dir() + "/tests/train/foreign/axolotl/";
     const Translation own = translate_config(files_, folder + "own_prompt.yaml");
-    EXPECT_THAT(own.yaml, AllOf(HasSubstr("\ninstruction_field: question\n"), HasSubstr("\noutput_field: answer\n"),
-                                HasSubstr("\neval_data: [rows/held.jsonl]\n"), HasSubstr("\neval_steps: 3\n")));
+    EXPECT_THAT(own.yaml,
+                AllOf(HasSubstr("\ninstruction_field: question\n"), HasSubstr("\noutput_field: answer\n"),
+                      HasSubstr("\neval_data: [rows/held.jsonl]  # the evaluation loss is a mean over tokens"),
+                      HasSubstr("\neval_steps: 3\n")));
     EXPECT_THAT(reason(own, "datasets.type.format"), HasSubstr("no format"));
     EXPECT_THAT(reason(own, "optimizer"), HasSubstr("lion_8bit is not implemented"));
+    EXPECT_THAT(own.yaml, HasSubstr("; the Trainer's is one over batches"));
     const Translation layers = translate_config(files_, folder + "lora_layers.yaml");
     EXPECT_THAT(layers.yaml, HasSubstr("\ntrain_data: [rows/a.jsonl, rows/folder/one.jsonl, rows/folder/two.jsonl]\n"));
     const Translation hub = translate_config(files_, folder + "lora.yaml");

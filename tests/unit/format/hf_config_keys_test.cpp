@@ -67,7 +67,9 @@ TEST(HfConfigKeys, StopWhereTransformersTakesThemWithoutAField) {
     for (const std::string_view type : kTypes) {
         const bool turns = type != "gpt2" && type != "opt" && type != "gemma3";  // whose text is a section
         for (const char* key : {"rope_theta", "original_max_position_embeddings", "partial_rotary_factor"})
-            if (turns) EXPECT_THAT(complaint(type, fmt::format("\"{}\": 8", key)), HasSubstr("it may change")) << type;
+            if (turns) {
+                EXPECT_THAT(complaint(type, fmt::format("\"{}\": 8", key)), HasSubstr("it may change")) << type;
+            }
         for (const char* key : {"rope_scaling", "head_dim", "is_causal", "attention_chunk_size"})
             EXPECT_THAT(complaint(type, fmt::format("\"{}\": 8", key)), HasSubstr("it may change")) << type;
     }
