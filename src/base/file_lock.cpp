@@ -58,7 +58,7 @@ std::string host_name() {
     return ::gethostname(name, sizeof name - 1) == 0 ? name : "this host";
 }
 
-// When a process of this number started, in ticks since the kernel did: numbers are given again. Empty: there is none.
+// When a process of this number started, in ticks since the kernel did: numbers are given again. Empty: it does not exist.
 std::string start_of(int64_t process) {
     const std::string line = first_line(fmt::format("/proc/{}/stat", process));
     constexpr int kFieldsBefore = 20;  // after the name, which may hold anything, and its parenthesis
@@ -150,7 +150,7 @@ LockAttempt held_by(const std::optional<Owner>& owner, Life life, const std::str
 
 constexpr int64_t kTries = 8;  // each after a file of a process that is over
 
-// Nothing: it is this process's, whose text is `own`, or there is none and the use is shared.
+// Nothing: it is this process's, whose text is `own`, or no process has it and the use is shared.
 std::optional<LockAttempt> take_owner_file(FileSystem& files, const std::string& path, LockUse use,
                                            const std::string& own) {
     for (int64_t tries = 0; tries < kTries; ++tries) {

@@ -1,6 +1,6 @@
 // standard_streams.h: stdout and stderr of a program that may lose their reader.
 //
-// A pipe whose reader is gone, a pipe that nobody empties, a terminal that hung up: a plain write ends the program
+// A pipe whose reader is gone, a pipe that is not read, a terminal that hung up: a plain write ends the program
 // (SIGPIPE), waits without end, or fails. A BoundedOutput waits for a given time and reports what was not written.
 #pragma once
 

@@ -1,6 +1,6 @@
 // row_keys.h: what each key of a row means to each format of rows. docs/guide/data.md shows the table.
 //
-// A key that would change what is trained is honoured or refused; one that nobody knows is named once, with its number
+// A key that would change what is trained is honoured or refused; one that is unknown is named once, with its number
 // of rows.
 #pragma once
 

@@ -33,7 +33,7 @@ struct ToolList {
     bool had_empty_members = false;  // some were left out
 };
 
-// A list of tools, or the text of one; nothing, null and empty text are none. `key` is what the row calls it.
+// A list of tools, or the text of one; nothing, null and empty text are no tools. `key` is what the row calls it.
 // Throws UserError(data) naming `where`.
 ToolList read_tools(const Json* value, std::string_view key, std::string_view where);
 
