@@ -58,7 +58,8 @@ std::string host_name() {
     return ::gethostname(name, sizeof name - 1) == 0 ? name : "this host";
 }
 
-// When a process of this number started, in ticks since the kernel did: numbers are given again. Empty: it does not exist.
+// When a process of this number started, in ticks since the kernel did: numbers are given again. Empty: it does not
+// exist.
 std::string start_of(int64_t process) {
     const std::string line = first_line(fmt::format("/proc/{}/stat", process));
     constexpr int kFieldsBefore = 20;  // after the name, which may hold anything, and its parenthesis

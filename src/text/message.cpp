@@ -68,8 +68,8 @@ bool flag_of(const Json& value, std::string_view key, std::string_view place) {
     if (value == 0 || value == 1) return value == 1;
     throw UserError(ExitCode::data, place, "\"{}\" is {}", key,
                     key == "train" ? "not true or false" : "neither 0 nor 1")
-        .hint(fmt::format("\"train\": false of an answer that is not trained; parts of it and weights are not {}",
-                          "supported"));
+        .hint(fmt::format("\"{}\": {} of an answer that is not trained", key,
+                          key == "train" ? "false, without quotes," : "0"));
 }
 
 // Whether the row says that a message is trained, or not.

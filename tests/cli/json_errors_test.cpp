@@ -98,7 +98,7 @@ TEST(Enums, NameThemselvesAndTheNearest) {
     Sandbox sandbox;
     const Finished data = run(sandbox.windlass({"data", "chekc", "--model", "m"}));
     EXPECT_EQ(data.code, kUsage);
-    EXPECT_THAT(data.err, HasSubstr("data: \"chekc\" is not one of: show, stats, check. Try: check\n"));
+    EXPECT_THAT(data.err, HasSubstr("data: \"chekc\" is not one of: show, stats, check, keys. Try: check\n"));
     const Finished merged = run(sandbox.windlass({"export", "r", "--to", "x", "--merged", "computd"}));
     EXPECT_THAT(merged.err, HasSubstr("--merged: \"computd\" is not one of: base, computed. Try: --merged computed\n"));
     for (const std::vector<std::string>& words :
