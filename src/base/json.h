@@ -3,6 +3,7 @@
 // Include it in .cpp files only, and base/json_fwd.h in headers: it is a heavy header.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,6 +34,13 @@ std::optional<int64_t> integer_of(const AnyJson& value) {
 
 // The digits of a whole number that parse_json_with_digits kept; nothing for every other value.
 std::optional<std::string> digits_of(const Json& value);
+
+// Whether a value says nothing: null, or an empty text, list or object, or one that holds nothing else.
+template <typename AnyJson>
+bool is_nothing(const AnyJson& value) {
+    if (value.is_string()) return value.template get_ref<const std::string&>().empty();
+    return value.is_null() || (value.is_structured() && std::all_of(value.begin(), value.end(), is_nothing<AnyJson>));
+}
 
 // Removes the member that this key names: its own, or where it has none of that name, one of an object in it, with dots
 // between the names. Whether there was one.

@@ -71,7 +71,7 @@ class PairReader {
             reader.add_any(*prompt, names_.prompt, "user", true);
         }
         reader.put_system(row_);
-        require_question_keys(reader);
+        reader.require_agreement(row_, names_, /*is_question=*/true);
         if (reader.is_empty()) throw UserError(ExitCode::data, where_, "the answers have no question").hint(kWholeForm);
         Json question = reader.messages();
         // Some repeat the preferred answer there.
@@ -81,6 +81,7 @@ class PairReader {
                     .hint("a conversation that ends in a question");
             question.erase(question.size() - 1);
         }
+        if (question.empty()) throw UserError(ExitCode::data, where_, "the answers have no question").hint(kWholeForm);
         return question;
     }
 
@@ -88,7 +89,7 @@ class PairReader {
     void require_same_question(const Json& question) const {
         ChatReader reader(Json::object(), where_);
         reader.add_all(question, "chosen");
-        require_question_keys(reader);
+        reader.require_agreement(row_, names_, /*is_question=*/true);
         std::string key;
         const Json* const messages = find_messages(row_, names_, key, where_);
         if (!messages) return;
@@ -98,13 +99,6 @@ class PairReader {
             if (std::ranges::equal(other.messages(), *same, is_same)) return;
         throw UserError(ExitCode::data, where_, "\"{}\" is neither the question nor the conversation of an answer", key)
             .hint(jq_command(where_, fmt::format("del({})", jq_member(key))) + ", which keeps the answers");
-    }
-
-    // Keys that ask must be in the question; the answers are under names of their own.
-    void require_question_keys(const ChatReader& question) const {
-        Json asking = row_;
-        for (const std::string* key : {&names_.completion, &names_.output}) asking.erase(*key);
-        question.require_agreement(asking, names_);
     }
 
     Chat chat_of(const Json& question, const ChatReader& answer, const char* key, bool is_whole) const {

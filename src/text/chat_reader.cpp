@@ -167,10 +167,12 @@ void ChatReader::require_said(const Json& row, const std::string& key, bool by_a
             .hint(jq_command(where_, fmt::format("del({})", jq_member(key))) + ", which keeps the conversation");
 }
 
-void ChatReader::require_agreement(const Json& row, const FieldNames& names) const {
+void ChatReader::require_agreement(const Json& row, const FieldNames& names, bool is_question) const {
     for (const std::string* key : {&names.prompt, &names.instruction, &names.input})
         require_said(row, *key, /*by_assistant=*/false);
-    for (const std::string* key : {&names.completion, &names.output}) require_said(row, *key, /*by_assistant=*/true);
+    if (!is_question)
+        for (const std::string* key : {&names.completion, &names.output})
+            require_said(row, *key, /*by_assistant=*/true);
     const Json* const history = find_member(row, {"history"});
     if (!history || is_nothing(*history)) return;
     ChatReader other(Json::object(), where_);

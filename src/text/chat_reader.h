@@ -25,7 +25,8 @@ class ChatReader {
     // Alpaca's "history", "instruction" and "input": questions and answers, and the last question.
     void add_instruction(const Json& row, const FieldNames& names, bool may_be_learnt);
     // Keys that may repeat a part of the conversation must say what some message says. Throws UserError(data).
-    void require_agreement(const Json& row, const FieldNames& names) const;
+    // Of a question alone: keys that ask.
+    void require_agreement(const Json& row, const FieldNames& names, bool is_question = false) const;
 
     const Json& messages() const { return chat_.messages; }
     bool may_be_learnt(size_t message) const { return chat_.may_be_learnt[message] != 0; }

@@ -60,7 +60,7 @@ class Writer {
                 begin = character_begin(text, begin);
                 // What the template puts between the context and the answer may differ from the prompt's.
                 const std::optional<TextSpan> by_content =
-                    is_content_alone(answer) ? find_by_content(answer, text) : std::nullopt;
+                    gives_content_alone(chat_.messages[answer]) ? find_by_content(answer, text) : std::nullopt;
                 if (by_content) begin = std::max(begin, by_content->begin);
             }
             if (begin >= until.size()) return std::nullopt;
@@ -73,15 +73,6 @@ class Writer {
 
     // What the template said where it refused a part of the conversation.
     const std::string& problem() const { return problem_; }
-
-    bool is_content_alone(size_t answer) const {
-        return std::ranges::all_of(chat_.messages[answer].get_ref<const Json::object_t&>(),
-                                   [](const auto& member) {
-                                       return member.first == "role" || member.first == "content" ||
-                                              !member.second.is_structured();
-                                   }) &&
-               !chat_.messages[answer].contains("reasoning_content");
-    }
 
     // Where the text and that of another answer part. Of an answer before which the template can write nothing.
     std::optional<TextSpan> find_by_content(size_t answer, std::string_view text) {

@@ -139,6 +139,10 @@ bool gives_something(const Json& answer) {
     return (content && !stripped(*content).empty()) || reasoning_of(answer).key || calls_of(answer);
 }
 
+bool gives_content_alone(const Json& answer) {
+    return gives_something(answer) && !reasoning_of(answer).key && !calls_of(answer);
+}
+
 Written answer_in(const Json& answer, std::string_view text) {
     Haystack hay(text);
     Written written;

@@ -20,6 +20,8 @@ Written answer_in(const Json& answer, std::string_view text);
 
 // Whether an answer gives anything.
 bool gives_something(const Json& answer);
+// Whether its content is all that it gives.
+bool gives_content_alone(const Json& answer);
 
 // "tools", "system messages", "tool messages", ..., where the text outside of the answers lacks some of them.
 // Messages from `end` on do not count.

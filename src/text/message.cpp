@@ -62,14 +62,13 @@ const Json* either_member(const Json& object, std::string_view first, std::strin
     return one ? one : other;
 }
 
-// 1 or 0, however it is written.
-bool flag_of(const Json& value, std::string_view key, std::string_view place) {
+// 1 or 0, however it is written. `off`: how this key says that an answer is not trained.
+bool flag_of(const Json& value, std::string_view key, std::string_view off, std::string_view place) {
     if (value.is_boolean()) return value.get<bool>();
     if (value == 0 || value == 1) return value == 1;
     throw UserError(ExitCode::data, place, "\"{}\" is {}", key,
                     key == "train" ? "not true or false" : "neither 0 nor 1")
-        .hint(fmt::format("\"{}\": {} of an answer that is not trained", key,
-                          key == "train" ? "false, without quotes," : "0"));
+        .hint(fmt::format("\"{}\": {} of an answer that is not trained", key, off));
 }
 
 // Whether the row says that a message is trained, or not.
@@ -82,9 +81,10 @@ std::optional<bool> said_of_training(const Json& message, std::string_view place
         said = is_trained;
     };
     for (const std::string_view key : kTrainKeys)
-        if (const Json* const value = find_member(message, {key})) hear(key, flag_of(*value, key, place));
+        if (const Json* const value = find_member(message, {key}))
+            hear(key, flag_of(*value, key, key == "train" ? "false, without quotes," : "0", place));
     for (const std::string_view key : kMaskKeys)
-        if (const Json* const value = find_member(message, {key})) hear(key, !flag_of(*value, key, place));
+        if (const Json* const value = find_member(message, {key})) hear(key, !flag_of(*value, key, "1", place));
     if (const Json* const label = find_member(message, {"label"}); label && label->is_boolean())
         hear("label", label->get<bool>());
     return said;
@@ -124,7 +124,7 @@ bool take_calls(Json& message, const Json& tools, std::string_view place) {
     if (!calls.is_array())
         throw UserError(ExitCode::data, place, "\"tool_calls\" is {} and not a list", calls.type_name())
             .hint(kCallForm);
-    calls.erase(std::remove_if(calls.begin(), calls.end(), is_nothing), calls.end());
+    calls.erase(std::remove_if(calls.begin(), calls.end(), is_nothing<Json>), calls.end());
     const Json old = message.value("function_call", Json());
     message.erase("tool_calls");
     message.erase("function_call");

@@ -68,7 +68,7 @@ std::string text_of(const SortedJson& row, const std::string& key, bool required
 // What only a chat template has a place for.
 void refuse_conversation_keys(const SortedJson& json, std::string_view where) {
     for (const char* key : {"system", "system_prompt", "history", "tools", "functions"})
-        if (json.contains(key) && !says_nothing(json[key]))
+        if (json.contains(key) && !is_nothing(json[key]))
             throw UserError(ExitCode::data, where,
                             "the row has \"{}\", for which a prompt without a chat template has no place", key)
                 .hint("a model with a chat template, or chat_template: FILE");
@@ -83,7 +83,7 @@ void read_alpaca(const SortedJson& json, const FieldNames& names, Row& row, std:
 // A field that is not read must repeat a part of what is.
 void require_part(const SortedJson& json, const std::string& key, std::string_view whole, const std::string& of,
                   std::string_view where) {
-    if (!json.contains(key) || says_nothing(json[key]) || whole.empty() ||
+    if (!json.contains(key) || is_nothing(json[key]) || whole.empty() ||
         whole.find(stripped(text_of(json, key, true, where))) != std::string_view::npos)
         return;
     throw UserError(ExitCode::data, where, "\"{}\" and \"{}\" say different things", key, of)
@@ -111,7 +111,7 @@ size_t question_size(std::string_view a, std::string_view b) {
 void split_pair(const SortedJson& json, Row& row, std::string_view where) {
     for (const auto& [key, value] : json.items())
         if (key != "chosen" && key != "rejected" && use_of(key, RowFormat::preference) != KeyUse::inert &&
-            value.is_string() && !says_nothing(value))
+            value.is_string() && !is_nothing(value))
             throw UserError(ExitCode::data, where, "\"prompt\" is missing, and the row has \"{}\"", key)
                 .hint(fmt::format("prompt_field: {}, if that is the question; else {}", key,
                                   jq_command(where, fmt::format("del({})", jq_member(key)))));

@@ -197,7 +197,7 @@ const RowKey* find_key(std::string_view key) {
 }
 
 bool is_one(const SortedJson& value) {
-    return says_nothing(value) || value == 1 || value == "1" || value == "1.0";
+    return is_nothing(value) || value == 1 || value == "1" || value == "1.0";
 }
 
 // What a table says of whether an answer is good; nothing for a value that is no judgement.
@@ -222,17 +222,17 @@ Verdict verdict_of(KeyUse use, const SortedJson& value) {
         case KeyUse::inert:
             return Verdict::fine;
         case KeyUse::unread:
-            return says_nothing(value) ? Verdict::fine : Verdict::unread;
+            return is_nothing(value) ? Verdict::fine : Verdict::unread;
         case KeyUse::empty:
-            return says_nothing(value) ? Verdict::fine : Verdict::refused;
+            return is_nothing(value) ? Verdict::fine : Verdict::refused;
         case KeyUse::one:
             return is_one(value) ? Verdict::fine : Verdict::refused;
         case KeyUse::not_false:
             if (value.is_boolean() && !value.get<bool>()) return Verdict::refused;
-            return says_nothing(value) || value.is_boolean() ? Verdict::fine : Verdict::unread;
+            return is_nothing(value) || value.is_boolean() ? Verdict::fine : Verdict::unread;
         case KeyUse::good: {
             const std::optional<bool> is_good = judgement(value);
-            if (!is_good) return says_nothing(value) ? Verdict::fine : Verdict::unread;
+            if (!is_good) return is_nothing(value) ? Verdict::fine : Verdict::unread;
             return *is_good ? Verdict::fine : Verdict::refused;
         }
     }
@@ -263,11 +263,6 @@ std::string listed(const std::vector<std::string_view>& keys) {
 
 std::span<const RowKey> row_keys() {
     return kKeys;
-}
-
-bool says_nothing(const SortedJson& value) {
-    if (value.is_string()) return value.get_ref<const std::string&>().empty();
-    return value.is_null() || (value.is_structured() && std::ranges::all_of(value, says_nothing));
 }
 
 std::string_view standard_key(std::string_view key, const FieldNames& names) {

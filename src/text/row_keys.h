@@ -47,7 +47,4 @@ KeyUse use_of(std::string_view standard, RowFormat format);
 void check_keys(const SortedJson& row, RowFormat format, const FieldNames& names, std::string_view where,
                 RowNotes& notes);
 
-// Whether a value says nothing: null, or an empty text, list or object, or one that holds nothing else.
-bool says_nothing(const SortedJson& value);
-
 }  // namespace windlass

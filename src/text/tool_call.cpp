@@ -143,11 +143,6 @@ bool drop_empty_members(Json& value) {
     return dropped;
 }
 
-bool is_nothing(const Json& value) {
-    if (value.is_string()) return value.get_ref<const std::string&>().empty();
-    return value.is_null() || (value.is_structured() && std::ranges::all_of(value, is_nothing));
-}
-
 Json call_of(Json call, std::string_view where) {
     if (!call.is_object())
         throw UserError(ExitCode::data, where, "a tool call is {} and not an object", call.type_name()).hint(kCallForm);
@@ -199,7 +194,7 @@ ToolList read_tools(const Json* value, std::string_view key, std::string_view wh
     if (!list.is_array())
         throw UserError(ExitCode::data, where, "\"{}\" is {} and not a list", key, list.type_name()).hint(kToolsForm);
     ToolList made;
-    list.erase(std::remove_if(list.begin(), list.end(), is_nothing), list.end());
+    list.erase(std::remove_if(list.begin(), list.end(), is_nothing<Json>), list.end());
     for (Json& tool : list) {
         // One of a list may be the text of a tool.
         if (tool.is_string() && tool.get_ref<const std::string&>().starts_with('{'))

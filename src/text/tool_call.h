@@ -16,9 +16,6 @@ Json call_of(Json call, std::string_view where);
 // sharegpt's function_call: the text of one call, or of a list of them.
 Json calls_in_text(const std::string& text, std::string_view where);
 
-// Whether a value says nothing at any depth: null, or an empty text, list or object, or one of such values. Tables of
-// Arrow give rows such objects.
-bool is_nothing(const Json& value);
 // Members that are null, at any depth, are left out: whether there were any.
 bool drop_empty_members(Json& value);
 // Opens the arguments where they are the text of an object, and leaves out null members, except for arguments that the

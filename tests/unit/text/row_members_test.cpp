@@ -95,6 +95,8 @@ TEST(RowMembers, FlagsAndMediaOfMessages) {
             said);
         EXPECT_THAT(read_them(row).texts.at(0), AllOf(HasSubstr("[b<|im_end|>]"), Not(HasSubstr("[a")))) << said;
     }
+    EXPECT_THAT(refused_row(R"({"messages": [{"role": "assistant", "content": "a", "masked": "x"}]})"),
+                HasSubstr("\"masked\": 1 of an answer that is not trained"));
     for (const char* member :
          {R"("loss_weight": 0.5)", R"("loss_mask": [0, 1])", R"("image_path": "x")", R"("files": ["x"])",
           R"("input_audio": {"data": "x"})", R"("tool_calls": [{"name": "f", "arguments": {}}])"})
@@ -163,6 +165,9 @@ TEST(RowMembers, AQuestionIsNotMadeOfAnswersThatBeginAlike) {
             R"({"question": "q", "chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "\n\nHuman: a\n\nAssistant: c"})",
             nullptr, pairs),
         HasSubstr("prompt_field: question"));
+    EXPECT_THAT(refused_row(R"({"messages": [{"role": "assistant", "content": "d"}], "chosen": "d", "rejected": "e"})",
+                            kChatMl, pairs),
+                HasSubstr("the answers have no question"));
     EXPECT_NE(refused_row(R"({"chosen": "The capital is Paris", "rejected": "The capital is Rome"})", nullptr, pairs),
               "read");
     EXPECT_THAT(refused_row(R"({"chosen": "same text", "rejected": "same text"})", nullptr, pairs),
@@ -179,6 +184,24 @@ TEST(RowMembers, AQuestionIsNotMadeOfAnswersThatBeginAlike) {
                   kChatMl, pairs)
             .texts.size(),
         2u);
+}
+
+// Its reasoning is trained where the text parts from the prompt.
+TEST(RowMembers, ReasoningUnderEachNameIsTrained) {
+    constexpr const char* kAsksToThink =
+        "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}"
+        "{{ m.content }}{% if m.role == 'assistant' %}</s>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|><think>{% endif %}";
+    for (const char* name : {"reasoning_content", "reasoning", "thinking"})
+        EXPECT_THAT(
+            read_them(
+                fmt::format(
+                    R"({{"messages": [{{"role": "user", "content": "Q"}}, {{"role": "assistant", "content": "A", "{}": "why"}}]}})",
+                    name),
+                kAsksToThink)
+                .texts,
+            ElementsAre(HasSubstr("[(why)A</s>]")))
+            << name;
 }
 
 TEST(RowMembers, ACompletionMayRepeatThePrompt) {
