@@ -71,7 +71,7 @@ void check_data(const Config& c, Problems& problems) {
         problems.push_back(fmt::format("val_split {} is neither a share nor a number of rows", c.val_split));
     if (c.eval_steps && c.eval_data.empty() && c.val_split == 0)
         problems.emplace_back("eval_steps is set, but there is nothing to evaluate on. Try: eval_data or val_split");
-    if (c.train_on_prompt && c.was_given("train_turns") && c.train_turns != "all")
+    if (c.train_on_prompt && c.objective != "orpo" && c.was_given("train_turns") && c.train_turns != "all")
         problems.push_back(
             fmt::format("train_on_prompt and train_turns {} contradict. Try: train_turns: all", c.train_turns));
     if (!c.template_date.empty() && !is_date(c.template_date))
@@ -141,11 +141,11 @@ void check_method(const Config& c, Problems& problems) {
 void check_objective(const Config& c, Problems& problems) {
     if (c.objective == "loss") return;
     if (c.objective == "dpo" || c.objective == "orpo") {
-        if (c.train_on_prompt)
-            problems.push_back(
-                fmt::format("objective {} compares answers, and train_on_prompt adds their prompt. "
-                            "Try: train_on_prompt: false",
-                            c.objective));
+        if (c.train_on_prompt && c.objective != "orpo")
+            problems.push_back(fmt::format(
+                "objective {} compares answers, and train_on_prompt adds their prompt, which only orpo's first "
+                "term can have. Try: train_on_prompt: false",
+                c.objective));
         if (!c.task.empty())
             problems.push_back(
                 fmt::format("objective {} compares answers, and a task has its own. Try: task: null", c.objective));
@@ -173,7 +173,7 @@ void check_objective(const Config& c, Problems& problems) {
 
 // Tasks make samples in their own way: the candidate at the end is whole, and only it is trained.
 void resolve_rows(Config& c, Problems& problems) {
-    if (c.train_on_prompt && !c.was_given("train_turns")) c.train_turns = "all";
+    if (c.train_on_prompt && c.objective != "orpo" && !c.was_given("train_turns")) c.train_turns = "all";
     if (c.task.empty()) return;
     if (!c.was_given("add_eos")) c.add_eos = false;
     if (!c.was_given("truncation")) c.truncation = "left";

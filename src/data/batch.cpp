@@ -98,7 +98,23 @@ void StepBatch::place_padding(int64_t row_begin, int64_t used, int32_t pad_token
     }
 }
 
-void StepBatch::set_pairs(std::vector<double> references) {
+// Of rows 0, 2, ...: each token that is not the first is what the one before it should predict.
+void StepBatch::add_prompts() {
+    const int64_t rows = std::ssize(targets_) / sequence_length_;
+    answers_.assign(at(rows), 0);
+    for (int64_t row = 0; row < rows; row += 2) {
+        const size_t begin = at(row * sequence_length_);
+        int32_t answer = 0;
+        while (answer < sequence_length_ && targets_[begin + at(answer)] == kIgnored) ++answer;
+        if (answer == sequence_length_) continue;  // padding
+        answers_[at(row)] = answer;
+        for (size_t i = begin; i < begin + at(answer); ++i) targets_[i] = ids_[i + 1];
+        target_tokens_ += answer;
+    }
+}
+
+void StepBatch::set_pairs(std::vector<double> references, bool with_prompts) {
+    if (with_prompts) add_prompts();
     const int64_t rows = std::ssize(targets_) / sequence_length_;
     references.resize(at(rows), 0.0);
     references_ = std::move(references);
@@ -111,6 +127,7 @@ void StepBatch::set_pairs(std::vector<double> references) {
     int64_t first = 0;
     for (Batch& batch : micro_) {
         batch.references = &references_[at(first)];
+        if (with_prompts) batch.answers = &answers_[at(first)];
         first += batch.rows;
     }
 }

@@ -38,8 +38,9 @@ class StepBatch {
     const ObjectiveRows* objective() const { return objective_ ? &*objective_ : nullptr; }
     void set_objective(std::optional<ObjectiveRows> objective) { objective_ = std::move(objective); }
     // Rows are pairs (op/ops.h, preference), and these the sums of the reference's token losses, row by row; fewer
-    // where the last rows are padding, and none where nothing is compared with a reference.
-    void set_pairs(std::vector<double> references);
+    // where the last rows are padding, and none where nothing is compared with a reference. with_prompts: what is in
+    // front of a preferred answer's first target gets targets too (Batch::answers).
+    void set_pairs(std::vector<double> references, bool with_prompts);
     // What the step's loss is the mean over: its targets, its objective's examples, or its pairs.
     int64_t loss_count() const {
         return objective_ ? std::ssize(objective_->examples) : pairs_ ? *pairs_ : target_tokens_;
@@ -48,6 +49,7 @@ class StepBatch {
   private:
     void place_row(const RowSamples& row, int64_t begin);
     void place_padding(int64_t row_begin, int64_t used, int32_t pad_token);
+    void add_prompts();
 
     int64_t sequence_length_ = 0;
     int64_t tokens_ = 0;
@@ -58,6 +60,7 @@ class StepBatch {
     std::optional<ObjectiveRows> objective_;
     std::optional<int64_t> pairs_;  // with an answer to learn on either side
     std::vector<double> references_;
+    std::vector<int32_t> answers_;
 };
 
 // The first of these rising lengths that holds the longest row.

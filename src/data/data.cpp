@@ -58,7 +58,17 @@ Truncation truncation_of(const std::string& name) {
     return Truncation::error;
 }
 
+bool has_pairs(const Config& config) {
+    return compares_pairs(*objective_from_name(config.objective));
+}
+
+// Pairs train answers; what else train_on_prompt asks for of them is their loss's (StepBatch::set_pairs).
+bool trains_prompts(const Config& config) {
+    return config.train_on_prompt && !has_pairs(config);
+}
+
 TrainTurns train_turns_of(const Config& config) {
+    if (has_pairs(config)) return TrainTurns::assistant;
     if (config.train_on_prompt || config.train_turns == "all") return TrainTurns::all;
     return config.train_turns == "last" ? TrainTurns::last : TrainTurns::assistant;
 }
@@ -165,7 +175,7 @@ RowsOptions rows_options(const Config& config) {
     return {.max_length = config.max_length,
             .truncation = is_auto ? Truncation::drop : truncation_of(config.truncation),
             .text_truncation = is_auto ? std::optional(Truncation::split) : std::nullopt,
-            .train_on_prompt = config.train_on_prompt,
+            .train_on_prompt = trains_prompts(config),
             .add_eos = config.add_eos,
             .skip_malformed = config.skip_malformed,
             .document_separator = config.document_separator,
@@ -178,7 +188,7 @@ RowsOptions rows_options(const Config& config) {
                        .messages = config.messages_field},
             .chat_template = config.chat_template,
             .train_turns = train_turns_of(config),
-            .pairs = compares_pairs(*objective_from_name(config.objective))};
+            .pairs = has_pairs(config)};
 }
 
 RunData::RunData(RowOrder order, const Config& config)

@@ -11,23 +11,34 @@
 namespace windlass {
 namespace {
 
-struct RowLosses {
-    std::vector<double> sums;
-    std::vector<int64_t> tokens;  // with a target
-};
+// Where a row's answer begins, after a prompt that has targets.
+int64_t answer_of(const StepBatch& batch, int64_t row) {
+    for (const Batch& micro : batch.micro()) {
+        if (row < micro.rows) return micro.answers[row];
+        row -= micro.rows;
+    }
+    WINDLASS_CHECK(false, "the step has no row {} more", row);
+    return 0;
+}
 
-RowLosses losses_of(Engine& engine, int64_t row_count, const ReadRows& read) {
-    RowLosses losses;
+// What each row has to say of its answer, and of a prompt that has targets.
+std::vector<PairRow> losses_of(Engine& engine, int64_t row_count, const ReadRows& read, bool with_prompts) {
+    std::vector<PairRow> losses;
     for (int64_t first = 0; first < row_count;) {
         const std::vector<RowSamples> rows = read(first, std::min(rows_per_step(engine), row_count - first));
         WINDLASS_CHECK(!rows.empty(), "row {} of {} cannot be read", first, row_count);
-        const StepBatch batch = batch_of(engine, rows);
+        StepBatch batch = batch_of(engine, rows);
+        if (with_prompts) batch.set_pairs({}, with_prompts);
         const StepReport report = evaluate_step(engine, batch, true, HeadResult::token_loss);
         for (int64_t row = 0; row < std::ssize(rows); ++row) {
-            losses.sums.push_back(row_loss(report, row, batch.sequence_length()));
-            int64_t tokens = 0;
-            for (const Sample& sample : rows[at(row)]) tokens += sample.trained_count();
-            losses.tokens.push_back(tokens);
+            const int64_t answer = with_prompts ? answer_of(batch, row) : 0;
+            PairRow& made = losses.emplace_back();
+            for (const Sample& sample : rows[at(row)]) made.tokens += sample.trained_count();
+            made.prompt_tokens = answer;
+            made.loss = row_loss(report, row, batch.sequence_length());
+            for (int64_t i = 0; i < answer; ++i)
+                made.prompt_loss += report.token_losses[at(row * batch.sequence_length() + i)];
+            made.loss -= made.prompt_loss;
         }
         first += std::ssize(rows);
     }
@@ -51,21 +62,20 @@ bool has_target(const Batch& batch, int64_t row) {
 }  // namespace
 
 std::vector<double> row_losses(Engine& engine, int64_t row_count, const ReadRows& read) {
-    return losses_of(engine, row_count, read).sums;
+    std::vector<double> sums;
+    for (const PairRow& row : losses_of(engine, row_count, read, /*with_prompts=*/false)) sums.push_back(row.loss);
+    return sums;
 }
 
 PreferenceResult evaluate_pairs(Engine& engine, const PreferenceAttrs& attrs, int64_t row_count, const ReadRows& read,
                                 const std::vector<double>& references) {
     const int64_t start = now_ns();
-    const RowLosses losses = losses_of(engine, row_count, read);
+    std::vector<PairRow> rows = losses_of(engine, row_count, read, attrs.with_prompt);
+    for (size_t row = 0; row < references.size(); ++row) rows[row].reference = references[row];
     const bool is_orpo = attrs.kind == PreferenceAttrs::Kind::orpo;
-    const auto row_at = [&](size_t row) {
-        return PairRow{losses.sums[row], losses.tokens[row], references.empty() ? 0.0 : references[row]};
-    };
     PreferenceResult result;
-    for (size_t row = 0; row + 1 < losses.sums.size(); row += 2) {
-        const PairRow chosen = row_at(row), rejected = row_at(row + 1);
-        const PairLoss pair = pair_loss(is_orpo, chosen, rejected, attrs.beta);
+    for (size_t row = 0; row + 1 < rows.size(); row += 2) {
+        const PairLoss pair = pair_loss(is_orpo, rows[row], rows[row + 1], attrs.beta);
         add(result, pair.loss, pair.chosen_reward, pair.rejected_reward);
     }
     result.seconds = seconds_since(start);

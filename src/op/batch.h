@@ -19,6 +19,9 @@ struct Batch {
     // Of pairs (ops.h, preference): the sum of the reference's token losses over each row. [rows], in the memory of the
     // host whatever the device: read where a call is issued.
     const double* references = nullptr;
+    // Of pairs: the token of each row from which targets are the answer's, those before are its prompt's. [rows], in
+    // the memory of the host too; null: all are the answer's.
+    const int32_t* answers = nullptr;
     // Decoding: this many earlier tokens of each row are in the cache (OpCall::cache_*), 0 without one.
     int64_t cached = 0;
     // Decoding: as how long rows count where a document's length matters (ops.h, rope), if they are shorter so far.

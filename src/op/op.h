@@ -173,6 +173,7 @@ struct OpCase {
     bool documents = false;     // rows hold several documents and padding
     double weight_scale = 0.5;  // standard deviation of weights and inputs
     bool positive = false;      // inputs are positive, as losses are
+    bool prompts = false;       // rows of pairs have prompts with targets (Batch::answers)
 };
 
 struct OpRecord {

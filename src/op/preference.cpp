@@ -34,6 +34,12 @@ std::vector<OpCase> cases() {
                          .sequence_length = 300,
                          .positive = true});
     }
+    cases.push_back({.name = "orpo, with prompts",
+                     .spec = {.attrs = PreferenceAttrs{Kind::orpo, 0.3, true}, .in = {{1, ValueType::f32}}},
+                     .rows = 4,
+                     .sequence_length = 19,
+                     .positive = true,
+                     .prompts = true});
     return cases;
 }
 
@@ -48,7 +54,8 @@ constinit const OpRecord kPreference = {
     .describe =
         [](const OpSpec& spec) {
             const auto& attrs = spec.get<PreferenceAttrs>();
-            return fmt::format("{} beta={}", attrs.kind == PreferenceAttrs::Kind::dpo ? "dpo" : "orpo", attrs.beta);
+            return fmt::format("{} beta={}{}", attrs.kind == PreferenceAttrs::Kind::dpo ? "dpo" : "orpo", attrs.beta,
+                               attrs.with_prompt ? " prompt" : "");
         },
     .same_attributes = equal_attributes<PreferenceAttrs>,
     .reads = preference_op::kReads,

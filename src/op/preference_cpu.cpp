@@ -19,19 +19,28 @@ class Pairs {
     PairLoss of(int64_t pair) const {
         return pair_loss(attrs_.kind == PreferenceAttrs::Kind::orpo, row(2 * pair), row(2 * pair + 1), attrs_.beta);
     }
-    // The sum over a row of a matrix [T, 1], or of one of k of them.
+    // Where the answer of a row begins.
+    int64_t answer(int64_t row) const { return call_.batch->answers == nullptr ? 0 : call_.batch->answers[row]; }
+    // The sum over a row's answer of a matrix [T, 1], or of one of k of them; and over what is in front of it.
     double sum(const Tensor& values, int64_t row, int64_t direction = 0) const {
-        double sum = 0;
-        for (int64_t i = 0; i < length(); ++i) sum += at(values, direction * call_.batch->count() + row * length() + i);
-        return sum;
+        return sum_of(values, row, direction, answer(row), length());
+    }
+    double prompt_sum(const Tensor& values, int64_t row, int64_t direction = 0) const {
+        return sum_of(values, row, direction, 0, answer(row));
     }
     static float& at(const Tensor& values, int64_t token) { return values.as<float>()[token * values.row_stride]; }
 
   private:
+    double sum_of(const Tensor& values, int64_t row, int64_t direction, int64_t begin, int64_t end) const {
+        double sum = 0;
+        for (int64_t i = begin; i < end; ++i) sum += at(values, direction * call_.batch->count() + row * length() + i);
+        return sum;
+    }
     PairRow row(int64_t row) const {
         const int32_t* const targets = call_.batch->targets + row * length();
-        PairRow made{.loss = sum(call_.in[0], row)};
-        for (int64_t i = 0; i < length(); ++i) made.tokens += targets[i] != kIgnored;
+        PairRow made{.loss = sum(call_.in[0], row), .prompt_loss = prompt_sum(call_.in[0], row)};
+        for (int64_t i = 0; i < length(); ++i)
+            (i < answer(row) ? made.prompt_tokens : made.tokens) += targets[i] != kIgnored;
         if (call_.batch->references != nullptr) made.reference = call_.batch->references[row];
         return made;
     }
@@ -65,9 +74,13 @@ void preference_backward_cpu(const OpCall& call, Stream&) {
         const PairLoss loss = pairs.of(pair);
         for (int64_t row = 2 * pair; row < 2 * pair + 2; ++row) {
             const double by_row = row % 2 == 0 ? loss.by_chosen : loss.by_rejected;
-            const auto value = static_cast<float>(call.head->loss_scale * by_row);
-            for (int64_t i = row * pairs.length(); i < (row + 1) * pairs.length(); ++i)
-                Pairs::at(grad.value, i) = grad.add ? Pairs::at(grad.value, i) + value : value;
+            const auto of_answer = static_cast<float>(call.head->loss_scale * by_row),
+                       of_prompt = static_cast<float>(call.head->loss_scale * (row % 2 == 0 ? loss.by_prompt : 0));
+            for (int64_t i = 0; i < pairs.length(); ++i) {
+                float& to = Pairs::at(grad.value, row * pairs.length() + i);
+                const float value = i < pairs.answer(row) ? of_prompt : of_answer;
+                to = grad.add ? to + value : value;
+            }
         }
     }
 }
@@ -80,10 +93,11 @@ void preference_tangent_cpu(const OpCall& call, Stream&) {
         for (int j = 0; j < call.size->k; ++j) {
             const double chosen = in.empty() ? 0 : pairs.sum(in, 2 * pair, j);
             const double rejected = in.empty() ? 0 : pairs.sum(in, 2 * pair + 1, j);
+            const double prompt = in.empty() ? 0 : pairs.prompt_sum(in, 2 * pair, j);
+            const double moved = made.by_chosen * chosen + made.by_rejected * rejected + made.by_prompt * prompt;
             for (int64_t i = 0; i < 2 * pairs.length(); ++i)
-                Pairs::at(out, j * call.batch->count() + 2 * pair * pairs.length() + i) =
-                    pair_number(i, pairs.length(), made.by_chosen * chosen + made.by_rejected * rejected,
-                                made.reward_by_chosen * chosen, made.reward_by_rejected * rejected);
+                Pairs::at(out, j * call.batch->count() + 2 * pair * pairs.length() + i) = pair_number(
+                    i, pairs.length(), moved, made.reward_by_chosen * chosen, made.reward_by_rejected * rejected);
         }
     }
 }

@@ -34,6 +34,8 @@ void launch_all(PreferenceArgs args, const OpCall& call, Stream& stream) {
         const int64_t count = std::min(kPairsAtOnce, pairs - args.first_pair);
         if (const double* const references = call.batch->references; references != nullptr)
             std::copy_n(references + 2 * args.first_pair, 2 * count, args.references);
+        if (const int32_t* const answers = call.batch->answers; answers != nullptr)
+            std::copy_n(answers + 2 * args.first_pair, 2 * count, args.answers);
         launch_preference(args, count, cuda_handle(stream));
     }
 }

@@ -5,7 +5,7 @@
 
 namespace windlass {
 
-inline constexpr int64_t kPairsAtOnce = 128;  // their references travel among the kernel's arguments
+inline constexpr int64_t kPairsAtOnce = 128;  // what the host knows of them travels among the kernel's arguments
 
 // A block a pair. Where `out` is a pointer, it gets the pairs' losses and rewards; `grad` the gradients of tokens;
 // where `tangent_in` is, `out` gets tangents instead, of k directions.
@@ -21,6 +21,7 @@ struct PreferenceArgs {
     bool adds = false, is_orpo = false;
     double beta = 0, loss_scale = 1;
     double references[2 * kPairsAtOnce] = {};
+    int32_t answers[2 * kPairsAtOnce] = {};
 };
 void launch_preference(const PreferenceArgs& args, int64_t pairs, CudaStreamHandle stream);
 // out = in

@@ -4,7 +4,8 @@
 //   dpo   -log sigma(m),  m = beta ((log p(c) - log ref(c)) - (log p(r) - log ref(r)))
 //         Rafailov et al., "Direct Preference Optimization", arXiv 2305.18290, equation 7
 //   orpo  -log p(c) / n_c - beta log sigma(o(c) - o(r)),  o(y) = log(P / (1 - P)) with log P = log p(y) / n_y
-//         Hong et al., "ORPO", arXiv 2403.07691, equations 3 to 7; here the first term is over the answer alone
+//         Hong et al., "ORPO", arXiv 2403.07691, equations 3 to 7; here the first term is over the answer alone, or,
+//         where the prompt has targets, over both, as in the authors' program
 //
 // Rewards are what TRL logs of an answer: beta (log p - log ref), of orpo beta log p / n.
 #pragma once
@@ -25,15 +26,18 @@ inline constexpr int64_t kRewardTokens = 3;  // of a row that has room for its r
 namespace {
 
 struct PairRow {
-    double loss = 0;       // -log p, over the answer's tokens
-    int64_t tokens = 0;    // of the answer
-    double reference = 0;  // the same of the reference model; dpo alone
+    double loss = 0;         // -log p, over the answer's tokens
+    int64_t tokens = 0;      // of the answer
+    double reference = 0;    // the same of the reference model; dpo alone
+    double prompt_loss = 0;  // over the prompt's targets; orpo's preferred answer alone
+    int64_t prompt_tokens = 0;
 };
 
 struct PairLoss {
     double loss = 0;
     double margin = 0;                      // what sigma is taken of
     double by_chosen = 0, by_rejected = 0;  // d loss / d PairRow::loss
+    double by_prompt = 0;                   // d loss / d PairRow::prompt_loss of the preferred answer
     double chosen_reward = 0, rejected_reward = 0;
     double reward_by_chosen = 0, reward_by_rejected = 0;  // d of a reward / d PairRow::loss of its row
 };
@@ -79,6 +83,10 @@ WINDLASS_ANYWHERE inline PairLoss orpo_loss(const PairRow& chosen, const PairRow
     const double slope = beta * sigmoid(-pair.margin);
     pair.by_chosen = (1 + slope / rest_c) / static_cast<double>(chosen.tokens);
     pair.by_rejected = -slope / rest_r / static_cast<double>(rejected.tokens);
+    if (chosen.prompt_tokens == 0) return pair;
+    pair.by_prompt = 1 / static_cast<double>(chosen.tokens + chosen.prompt_tokens);
+    pair.loss += (chosen.loss + chosen.prompt_loss) * pair.by_prompt - c;
+    pair.by_chosen = pair.by_prompt + slope / rest_c / static_cast<double>(chosen.tokens);
     return pair;
 }
 

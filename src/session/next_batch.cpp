@@ -30,7 +30,7 @@ StepBatch next_batch(Session& session, DataPosition& position) {
         StepBatch batch(rows, numerics.micro_batch_size, numerics.micro_batches,
                         bucket_for(numerics.sequence_lengths, rows), 0);
         batch.set_objective(session.data->objective(order, *session.tokenizer, id_count));
-        if (session.preference) batch.set_pairs(references_of(session, order));
+        if (session.preference) batch.set_pairs(references_of(session, order), session.preference->with_prompt);
         if (batch.loss_count() > 0) return batch;
         log_warning("{} rows without trained tokens are skipped", rows.size());
     }

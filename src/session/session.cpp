@@ -297,7 +297,9 @@ std::optional<PreferenceAttrs> preference_of(const Config& config) {
     const Objective objective = *objective_from_name(config.objective);
     if (!compares_pairs(objective)) return std::nullopt;
     using Kind = PreferenceAttrs::Kind;
-    return PreferenceAttrs{objective == Objective::orpo ? Kind::orpo : Kind::dpo, config.preference_beta};
+    return PreferenceAttrs{.kind = objective == Objective::orpo ? Kind::orpo : Kind::dpo,
+                           .beta = config.preference_beta,
+                           .with_prompt = config.train_on_prompt};
 }
 
 bool needs_references(const Session& session) {

@@ -109,14 +109,20 @@ Matrix reference_attention(const Problem& problem) {
 
 // By the papers' formulas, in likelihoods rather than losses.
 Matrix reference_preference(const Problem& problem) {
-    const auto& [kind, beta] = problem.spec->get<PreferenceAttrs>();
+    const auto& [kind, beta, with_prompt] = problem.spec->get<PreferenceAttrs>();
     const Batch& batch = *problem.batch;
     Matrix out(batch.count(), 1);
     for (int64_t pair = 0; pair < batch.rows / 2; ++pair) {
         std::array<double, 2> likelihood = {}, tokens = {};
+        double prompt_loss = 0, prompt_tokens = 0;
         for (int64_t side = 0; side < 2; ++side) {
             for (int64_t i = 0; i < batch.sequence_length; ++i) {
                 const int64_t t = (2 * pair + side) * batch.sequence_length + i;
+                if (with_prompt && i < batch.answers[2 * pair + side]) {
+                    prompt_loss += problem.in[0].at(t, 0) * (side == 0);
+                    prompt_tokens += (side == 0) && batch.targets[t] != kIgnored;
+                    continue;
+                }
                 likelihood[static_cast<size_t>(side)] -= problem.in[0].at(t, 0);
                 tokens[static_cast<size_t>(side)] += batch.targets[t] != kIgnored;
             }
@@ -134,9 +140,9 @@ Matrix reference_preference(const Problem& problem) {
             out.at(first + 2, 0) = -out.at(first + 1, 0);
         }
         out.at(2 * pair * batch.sequence_length, 0) =
-            kind == PreferenceAttrs::Kind::dpo
-                ? -log_sigmoid(beta * (likelihood[0] - likelihood[1]))
-                : -likelihood[0] / tokens[0] - beta * log_sigmoid(log_odds(0) - log_odds(1));
+            kind == PreferenceAttrs::Kind::dpo ? -log_sigmoid(beta * (likelihood[0] - likelihood[1]))
+                                               : (prompt_loss - likelihood[0]) / (prompt_tokens + tokens[0]) -
+                                                     beta * log_sigmoid(log_odds(0) - log_odds(1));
     }
     return out;
 }

@@ -175,6 +175,11 @@ void Trial::make_batch(const OpCase& op_case) {
     }
     batch_ = {op_case.rows,      op_case.sequence_length, tokens_.data(),
               positions_.data(), doc_start_.data(),       targets_.data()};
+    if (!op_case.prompts) return;
+    // The first half of each row is its prompt; of every second row nothing, as of answers that are not preferred.
+    for (int64_t row = 0; row < op_case.rows; ++row)
+        answers_.push_back(row % 2 == 0 ? static_cast<int32_t>(op_case.sequence_length / 2) : 0);
+    batch_.answers = answers_.data();
 }
 
 // Inputs at least 2^-10 from zero: a small step from them crosses no kink (relu).

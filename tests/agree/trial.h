@@ -115,6 +115,7 @@ class Trial {
     HeadParams head_;
     Random rng_{2, RandomStream::test};
     VisibleVector<int32_t> tokens_, positions_, doc_start_, targets_;
+    std::vector<int32_t> answers_;  // in the host's memory, whatever the device
     std::vector<Value> in_, base_, low_, grad_out_, prior_in_, prior_weights_;
     std::vector<std::vector<Value>> tangent_in_, direction_;  // [kDirections] of one per input, one per weight
     std::vector<std::vector<Value>> left_, right_;            // [kDirections] of one per weight: a matrix's factors

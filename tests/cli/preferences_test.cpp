@@ -355,6 +355,36 @@ TEST_F(Preferences, AreJudgedByEval) {
     EXPECT_THAT(refused.err, HasSubstr("reference: only objective dpo compares with a model. Try: --objective dpo"));
 }
 
+// The first term of ORPO over prompts as well: another loss of the same rewards, in training as in eval.
+TEST_F(Preferences, OfOrpoMayHavePrompts) {
+    Settings run = settings("orpo");
+    run["val_split"] = "0";
+    run["eval_data"] = pairs();
+    run["learning_rate"] = "0";
+    run["max_steps"] = "1";
+    must_succeed(sandbox_.train(run));
+    const auto first = [&](const std::string& folder) {
+        std::istringstream text(read_bytes(folder + "/metrics.jsonl"));
+        std::string line;
+        std::getline(text, line);
+        return Json::parse(line);
+    };
+    const Json plain = first(run["output_dir"]);
+    run["output_dir"] = sandbox_ / "prompts";
+    run["train_on_prompt"] = "true";
+    must_succeed(sandbox_.train(run));
+    const Json prompts = first(run["output_dir"]);
+    EXPECT_NE(prompts.at("loss"), plain.at("loss"));
+    EXPECT_NEAR(prompts.at("rewards/chosen").get<double>(), plain.at("rewards/chosen").get<double>(), 1e-6);
+    const Json found = json_of(sandbox_.windlass({"eval", sandbox_.model(), "--data", pairs(), "--objective", "orpo",
+                                                  "--json", "preference_beta=0.2", "train_on_prompt=true"}));
+    EXPECT_NEAR(found.at("loss").get<double>(), prompts.at("eval_loss").get<double>(), 1e-6);
+    run["objective"] = "dpo";
+    const Finished refused = windlass::cli::run(sandbox_.train(run, {"--overwrite"}));
+    EXPECT_EQ(refused.code, kUsage);
+    EXPECT_THAT(refused.err, HasSubstr("which only orpo's first term can have. Try: train_on_prompt: false"));
+}
+
 TEST_F(Preferences, OrpoNeedsNoReference) {
     const Finished trained = must_succeed(sandbox_.train(settings("orpo")));
     EXPECT_THAT(trained.err, Not(HasSubstr("reference")));

@@ -126,7 +126,8 @@ TEST_F(ForeignConfig, PreferencesAreTakenWithTheirBeta) {
     EXPECT_THAT(reason(simpo, "stage"), HasSubstr("simpo is not supported"));
     const std::string axolotl = "base_model: m\ndatasets:\n  - path: a.jsonl\nrl: orpo\norpo_alpha: 0.3\n";
     EXPECT_THAT(translate(axolotl).yaml,
-                AllOf(HasSubstr("\nobjective: orpo\n"), HasSubstr("\npreference_beta: 0.3\n")));
+                AllOf(HasSubstr("\nobjective: orpo\n"), HasSubstr("\npreference_beta: 0.3\n"),
+                      HasSubstr("\ntrain_on_prompt: true  # the first term of TRL's ORPO is over the prompt too\n")));
 }
 
 // Where the Trainer means something else by a key (docs/guide/differences.md), the key's remark says it.

@@ -6,7 +6,8 @@
 Needs trl, torch, transformers, datasets and safetensors. The model is that of tests/golden/llama. Losses come from TRL's
 own trainers (DPOTrainer.compute_loss, ORPOTrainer.get_batch_loss_metrics) for batches that are made here; the optimizer
 is torch.optim.AdamW. ORPOTrainer's first term is over the prompt too: prompts of one token, which is no target, and
-preferred answers of one length make it the mean over answers, which is what ours is.
+preferred answers of one length make it the mean over answers, which is what ours is. With prompts (orpo_prompt), which
+are as long together with the preferred answers, its mean over all tokens is one over pairs.
 """
 import argparse
 import json
@@ -22,7 +23,7 @@ from trl.experimental.orpo import ORPOTrainer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VOCAB, LENGTH, PAIRS, STEPS = 96, 24, 4, 20
-BETA = {"dpo": 0.3, "orpo": 0.2}
+BETA = {"dpo": 0.3, "orpo": 0.2, "orpo_prompt": 0.2}
 ADAMW = {"lr": 1e-3, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.0, "clip_norm": 1.0}
 
 
@@ -32,7 +33,8 @@ def draw_pairs(rng, kind):
     for _ in range(PAIRS):
         ids = lambda count: [rng.randrange(3, VOCAB) for _ in range(count)]
         prompt = ids(1 if kind == "orpo" else rng.randint(3, 8))
-        pairs.append((prompt, ids(12 if kind == "orpo" else rng.randint(4, 16)), ids(rng.randint(4, 16))))
+        chosen = {"orpo": 12, "orpo_prompt": 16 - len(prompt)}.get(kind) or rng.randint(4, 16)
+        pairs.append((prompt, ids(chosen), ids(rng.randint(4, 16))))
     return pairs
 
 
@@ -154,11 +156,11 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     tensors, out = {}, {"made_by": {"trl": trl.__version__, "torch": torch.__version__}, "adamw": ADAMW}
-    for kind in ("dpo", "orpo"):
+    for kind in BETA:
         record(kind, out, tensors)
     safetensors.torch.save_file(tensors, folder / "golden.safetensors")
     (folder / "golden.json").write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
-    print({kind: (out[kind]["losses"][0], out[kind]["losses"][-1]) for kind in ("dpo", "orpo")})
+    print({kind: (out[kind]["losses"][0], out[kind]["losses"][-1]) for kind in BETA})
 
 
 if __name__ == "__main__":

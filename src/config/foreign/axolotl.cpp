@@ -267,6 +267,8 @@ void finish(ForeignDraft& draft) {
     if (draft.config().adapter.empty())
         draft.unset("weight_storage", "load_in_4bit", "weights that are trained are not kept in few bits");
     if (draft.config().lora_dropout > 0) draft.unset("lora_dropout", "lora_dropout", "dropout is not implemented");
+    if (draft.config().objective == "orpo")
+        draft.set("train_on_prompt", "true", "rl", "the first term of TRL's ORPO is over the prompt too");
     if (!draft.is_set("objective")) draft.unset("preference_beta", "rl_beta", "no preferences are learned");
     if (draft.value("warmup_steps").text.empty() && draft.value("warmup_ratio").text.empty())
         draft.set("warmup_ratio", "0.03", "warmup_ratio", "axolotl's default, there at most 100 steps");

@@ -14,16 +14,24 @@ constexpr int64_t kRows = 8, kPairLength = 24, kPairSteps = 20;
 
 using Kind = PreferenceAttrs::Kind;
 
-// What TRL made of one objective.
+// What TRL made of one objective: "dpo", "orpo", or "orpo_prompt", whose first term is over prompts as well.
 class PairGolden {
   public:
-    explicit PairGolden(Kind kind) : golden_("preference"), name_(kind == Kind::dpo ? "dpo" : "orpo") {
-        attrs = {kind, of("beta").get<double>()};
+    explicit PairGolden(const std::string& name) : golden_("preference"), name_(name) {
+        attrs = {.kind = name == "dpo" ? Kind::dpo : Kind::orpo,
+                 .beta = of("beta").get<double>(),
+                 .with_prompt = name == "orpo_prompt"};
         references = of("reference_losses").get<std::vector<double>>();
         const std::vector<int32_t> ids = golden_.ids(name_ + "/ids"), answer = golden_.ids(name_ + "/answer");
         std::vector<int32_t> targets(ids.size(), kIgnored);
         for (size_t i = 0; i + 1 < ids.size(); ++i)
             if ((i + 1) % kPairLength != 0 && answer[i + 1] != 0) targets[i] = ids[i + 1];
+        for (size_t row = 0; row < kRows; ++row) {
+            const size_t begin = row * kPairLength;
+            answers.push_back(0);
+            if (!attrs.with_prompt || row % 2 == 1) continue;
+            for (size_t i = begin; targets[i] == kIgnored; ++i, ++answers.back()) targets[i] = ids[i + 1];
+        }
         batch.emplace(ids, targets, kRows);
     }
     const Json& of(const char* key) const { return golden_.json->at(name_).at(key); }
@@ -32,6 +40,7 @@ class PairGolden {
 
     PreferenceAttrs attrs;
     std::vector<double> references;  // row by row
+    std::vector<int32_t> answers;    // where they begin
     std::optional<TestBatch> batch;
 
   private:
@@ -58,6 +67,7 @@ StepInput pair_input(const Engine& engine, const PairGolden& golden, int64_t ste
     int64_t row = 0;
     for (Batch& micro : input.micro) {
         micro.references = &golden.references[static_cast<size_t>(row)];
+        if (golden.attrs.with_prompt) micro.answers = &golden.answers[static_cast<size_t>(row)];
         row += micro.rows;
     }
     input.params.head.loss_scale = 2.0 / kRows;
@@ -96,7 +106,7 @@ PairSteps train_pairs(const PairGolden& golden, EngineOptions options, int64_t s
     return made;
 }
 
-class Preference : public testing::TestWithParam<Kind> {};
+class Preference : public testing::TestWithParam<std::string> {};
 
 TEST_P(Preference, TwentyStepsMatchTrl) {
     const PairGolden golden(GetParam());
@@ -153,12 +163,12 @@ TEST_P(Preference, RewardsMatchTrl) {
     double chosen = 0, rejected = 0;
     for (size_t row = 0; row < kRows; ++row) {
         double sum = 0, count = 0;
-        for (size_t i = 0; i < kPairLength; ++i) {
+        for (size_t i = static_cast<size_t>(golden.answers[row]); i < kPairLength; ++i) {
             sum += tokens.token_losses[row * kPairLength + i];
             count += golden.batch->targets[row * kPairLength + i] != kIgnored;
         }
         const double reward =
-            golden.attrs.beta * (GetParam() == Kind::dpo ? golden.references[row] - sum : -sum / count) / (kRows / 2.0);
+            golden.attrs.beta * (GetParam() == "dpo" ? golden.references[row] - sum : -sum / count) / (kRows / 2.0);
         (row % 2 == 0 ? chosen : rejected) += reward;
     }
     EXPECT_NEAR(chosen, golden.of("rewards")[0].at("chosen").get<double>(), 1e-5);
@@ -174,8 +184,10 @@ TEST_P(Preference, PlacementNeverChangesABit) {
     const PairSteps reference = train_pairs(golden, options, 3);
     const std::vector<Plan> plans = all_plans();
     size_t tried = 0;
-    for (size_t index = GetParam() == Kind::dpo ? 0 : 7; index < plans.size();
-         index += is_sanitized() ? 23 : 5, ++tried) {
+    for (size_t index = GetParam() == "dpo"    ? 0
+                        : GetParam() == "orpo" ? 7
+                                               : 11;
+         index < plans.size(); index += is_sanitized() ? 23 : 5, ++tried) {
         options.plan = plans[index];
         options.emulation = {.jitter_seed = index, .jitter_ns = 20'000};
         EXPECT_TRUE(train_pairs(golden, options, 3) == reference) << describe_placement(plans[index]);
@@ -183,8 +195,8 @@ TEST_P(Preference, PlacementNeverChangesABit) {
     EXPECT_GT(tried, 2u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Objectives, Preference, testing::Values(Kind::dpo, Kind::orpo),
-                         [](const auto& info) { return info.param == Kind::dpo ? "dpo" : "orpo"; });
+INSTANTIATE_TEST_SUITE_P(Objectives, Preference, testing::Values("dpo", "orpo", "orpo_prompt"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace windlass
