@@ -7,6 +7,7 @@
 #include "config/config_keys.h"
 #include "config/config_layers.h"
 #include "config/config_values.h"
+#include "config/module_pattern.h"
 #include "config/param_group_text.h"
 #include "device/device.h"
 #include "method/recipe.h"
@@ -196,12 +197,15 @@ void check_adapter_keys(const Config& c, Problems& problems) {
             problems.push_back(fmt::format("{} is what the adapter in {} says. Try: leave it out", key, c.adapter));
     };
     check("lora_target_modules", true, "lora");
-    for (const char* const key : {"lora_r", "lora_alpha", "use_rslora"}) check(key, !projects, "lora");
+    for (const char* const key : {"lora_r", "lora_alpha", "use_rslora", "modules_to_save"})
+        check(key, !projects, "lora");
+    for (const char* const key : {"rank_pattern", "alpha_pattern"}) check(key, c.adapter == "lora", "lora");
     for (const char* const key : {"lsp_d", "lsp_r", "lsp_host_bytes", "lsp_link_bytes"})
         check(key, projects, kProjectors);
     for (const char* const key : {"lsp_refresh", "lsp_samples", "lsp_learn"}) {
         if (is_new || c.adapter.empty()) check(key, projects, kProjectors);  // else it may be one of these
     }
+    check_module_patterns(c, problems);
     for (const ByteLimit* const limit : {&c.lsp_host_bytes, &c.lsp_link_bytes}) {
         if (limit->text.ends_with('%'))
             problems.push_back(fmt::format("{}: a share of nothing. Try: a size, such as 4GiB",

@@ -91,6 +91,8 @@ struct Config {
     double lora_alpha = 32;
     bool use_rslora = false;
     std::vector<std::string> lora_target_modules = {"all-linear"};
+    std::vector<std::string> modules_to_save = {};
+    std::vector<std::string> rank_pattern = {}, alpha_pattern = {};
     double lora_dropout = 0.0;
     std::optional<int64_t> lsp_d;  // nothing: as wide as the bytes below allow, or half of the model's width
     int64_t lsp_r = 8;

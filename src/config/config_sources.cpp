@@ -55,6 +55,21 @@ std::string add_members(const YAML::Node& list, ConfigEntry& entry) {
     return "";
 }
 
+// {q_proj: 8}, as the lines that say the same.
+std::string add_pairs(const YAML::Node& map, ConfigEntry& entry) {
+    if (map.size() > kListMax) return fmt::format("more than {} members", kListMax);
+    for (const auto& pair : map) {
+        if (!pair.first.IsScalar() || !pair.second.IsScalar()) return "a pattern has one number";
+        entry.values.push_back(fmt::format("{}={}", pair.first.Scalar(), pair.second.Scalar()));
+    }
+    return "";
+}
+
+bool takes_pairs(const std::string& name) {
+    const ConfigKey* const key = find_config_key(name);
+    return key != nullptr && (key->name == "rank_pattern" || key->name == "alpha_pattern");
+}
+
 ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::string where) {
     ConfigEntry entry{.key = key, .where = std::move(where)};
     entry.is_list = value.IsSequence();
@@ -63,6 +78,9 @@ ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::str
         entry.problem = add_members(value, entry);
     } else if (value.IsScalar()) {
         entry.values.push_back(value.Scalar());
+    } else if (value.IsMap() && takes_pairs(key)) {
+        entry.is_list = true;
+        entry.problem = add_pairs(value, entry);
     } else if (!entry.is_null) {
         entry.is_list = true;
         entry.problem = "keys are flat, but this one holds other keys. Try: move them to the top level";

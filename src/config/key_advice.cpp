@@ -17,7 +17,6 @@ constexpr std::string_view kAttention = "attention never keeps its scores";
 constexpr std::string_view kNoEffect = "it changes no result here";
 constexpr std::string_view kFp16 = "fp16 needs loss scaling, which is not implemented";
 constexpr std::string_view kMetrics = "metrics go to files in output_dir";
-constexpr std::string_view kAdapterOnly = "an adapter run trains no other modules";
 
 constexpr std::string_view kDevice = "device: {cuda}";
 constexpr std::string_view kDeviceMemory = "device_memory: {20GiB}";
@@ -133,9 +132,6 @@ constexpr KeyAdvice kAdvice[] = {
     {"lora_target_linear", "lora_target_modules: all-linear"},
     {"loraplus_lr_ratio", kPlusPairs},
     {"use_dora", kLora, "", "DoRA is not implemented"},
-    {"lora_modules_to_save", kLora, "", kAdapterOnly},
-    {"modules_to_save", kLora, "", kAdapterOnly},
-    {"additional_target", kLora, "", kAdapterOnly},
     {"freeze_trainable_layers", kOneLayer, "", "this trains one layer"},
     {"freeze_trainable_modules", "param_groups: [\"*.mlp.*\", \"* train=false\"]"},
     {"unfrozen_parameters", kOneLayer, "", "patterns are globs"},

@@ -4,9 +4,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/log.h"
 #include "base/plural.h"
 #include "base/units.h"
+#include "config/module_pattern.h"
+#include "data/module_names.h"
 #include "model/adapters/adapter.h"
 #include "op/sparse_positions.h"
 
@@ -24,16 +27,73 @@ std::vector<LinearLayer> layers_of(const ModelSpec& model, std::span<const int> 
     return layers;
 }
 
+// The numbers that one key gives to some modules.
+class ByModule {
+  public:
+    ByModule(const char* key, const std::vector<std::string>& texts)
+        : key_(key),
+          patterns_(module_patterns_of(texts)),
+          has_fit_(patterns_.size()),
+          fits_(fits_module(ExitCode::usage, key)) {}
+
+    // By the first pattern that fits, as in peft.
+    std::optional<double> of(const std::string& module) {
+        for (size_t i = 0; i < patterns_.size(); ++i) {
+            if (!fits_(patterns_[i].pattern, /*is_whole=*/false, module)) continue;
+            has_fit_[i] = true;
+            return patterns_[i].number;
+        }
+        return std::nullopt;
+    }
+    // After the last module.
+    void require_fits() const {
+        const auto unused = std::ranges::find(has_fit_, false);
+        if (unused == has_fit_.end()) return;
+        throw UserError(ExitCode::usage, key_, "\"{}\" is the first pattern that fits for no layer with an adapter",
+                        patterns_[at(unused - has_fit_.begin())].pattern)
+            .hint("ends of names of layers that lora_target_modules names, such as q_proj=8");
+    }
+
+  private:
+    const char* key_;
+    std::vector<ModulePattern> patterns_;
+    std::vector<bool> has_fit_;
+    FitsModule fits_;
+};
+
+double pair_scale(const Config& config, double rank, double alpha) {
+    return alpha / (config.use_rslora ? std::sqrt(rank) : rank);
+}
+
+// Layers whose rank or scale is another one than `settings` says.
+void set_own_layers(const Config& config, const ModelSpec& model, std::span<const int> weights,
+                    AdapterSettings& settings) {
+    ByModule ranks("rank_pattern", config.rank_pattern), alphas("alpha_pattern", config.alpha_pattern);
+    for (const int weight : weights) {
+        const std::string layer(layer_of(model.params[at(weight)])), module = module_name(model, layer);
+        const std::optional<double> rank = ranks.of(module), alpha = alphas.of(module);
+        if (!rank && !alpha) continue;
+        const double r = rank.value_or(static_cast<double>(config.lora_r));
+        settings.layers[layer] = {.rank = static_cast<int64_t>(r),
+                                  .scale = pair_scale(config, r, alpha.value_or(config.lora_alpha))};
+    }
+    ranks.require_fits();
+    alphas.require_fits();
+}
+
 AdapterSettings new_pair(const Config& config, const ModelSpec& model, std::span<const int> weights) {
+    AdapterSettings settings{.kind = "lora",
+                             .rank = config.lora_r,
+                             .scale = pair_scale(config, static_cast<double>(config.lora_r), config.lora_alpha)};
+    set_own_layers(config, model, weights, settings);
     const auto is_above = [&](int weight) {
         const LinearLayer layer = linear_layer(model, weight);
-        return config.lora_r > std::min(layer.in_cols, layer.out_cols);
+        return settings.of_layer(layer_of(model.params[at(weight)])).rank > std::min(layer.in_cols, layer.out_cols);
     };
     if (const auto count = std::ranges::count_if(weights, is_above); count > 0)
-        log_info("note: lora_r {} is above the smaller side of {}, which a lower rank serves as well", config.lora_r,
+        log_info("note: the rank is above the smaller side of {}, which a lower one serves as well",
                  counted(count, "layer"));
-    const auto r = static_cast<double>(config.lora_r);
-    return {.kind = "lora", .rank = config.lora_r, .scale = config.lora_alpha / (config.use_rslora ? std::sqrt(r) : r)};
+    return settings;
 }
 
 // Numbers of S in all layers.

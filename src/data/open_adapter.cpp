@@ -3,70 +3,27 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <memory>
 #include <set>
 
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/index.h"
+#include "base/log.h"
 #include "config/adapter_place.h"
+#include "data/module_names.h"
 #include "data/new_adapter.h"
 #include "format/base_checksum.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/peft.h"
-#include "text/pattern.h"
+#include "model/adapters/whole.h"
 
 namespace windlass {
 namespace {
 
 constexpr const char* kTargets = "lora_target_modules";
-constexpr size_t kShownMax = 200;  // of an expression
-// An expression for whole names of modules, as Python's re.fullmatch takes it: with where it was written, and what
-// kind of mistake a wrong one is.
-class WholeNames {
-  public:
-    // before: an expression for what may be in front of the text's part of a name.
-    WholeNames(std::string text, ExitCode code, std::string where, std::string_view before = "")
-        : text_(std::move(text)), code_(code), where_(std::move(where)) {
-        // By itself first: what closes the group that is put around it would be an expression, but another one.
-        named([&] { Pattern::regex(text_, where_); });
-        named([&] { whole_ = Pattern::regex(fmt::format("\\A{}(?:{})\\z", before, text_), where_); });
-    }
-    bool fit(const std::string& module) const {
-        bool fits = false;
-        named([&] { fits = !whole_.find_all(module).empty(); });
-        return fits;
-    }
-
-  private:
-    // Complaints of expressions are made for tokenizers': what remains is the reason, after the last colon.
-    template <typename Call>
-    void named(Call call) const {
-        try {
-            call();
-        } catch (const UserError& error) {
-            const std::string_view what = error.what();
-            const std::string_view reason = what.substr(std::min(what.rfind(": "), what.size() - 2) + 2);
-            throw UserError(code_, where_, "\"{}\" is not a regular expression for names of modules: {}",
-                            text_.substr(0, kShownMax), reason.substr(0, kShownMax))
-                .hint("names of modules, such as q_proj");
-        }
-    }
-
-    std::string text_;
-    ExitCode code_;
-    std::string where_;
-    Pattern whole_ = Pattern::literal("");
-};
-
+constexpr const char* kWhole = "modules_to_save";
 std::string module_of(const ModelSpec& model, int weight) {
     return module_name(model, layer_of(model.params[at(weight)]));
-}
-
-bool is_name(std::string_view target) {
-    return std::ranges::all_of(
-        target, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-'; });
 }
 
 bool is_all(std::string_view target) {
@@ -85,7 +42,7 @@ std::string kinds_of_layers(const ModelSpec& model, const std::vector<int>& laye
 
 std::vector<int> named_layers(const ModelSpec& model, const std::vector<int>& layers, const std::string& target) {
     std::vector<int> found;
-    if (is_name(target)) {
+    if (is_module_name(target)) {
         std::ranges::copy_if(layers, std::back_inserter(found),
                              [&](int weight) { return is_named_by(module_of(model, weight), {target}); });
         return found;
@@ -113,6 +70,38 @@ std::vector<int> target_layers(const ModelSpec& model, const std::vector<std::st
     return {chosen.begin(), chosen.end()};
 }
 
+// A layer with an adapter is frozen.
+void require_frozen(const ModelSpec& model, const std::vector<int>& layers, const std::vector<std::string>& whole,
+                    ExitCode code, const std::string& where) {
+    for (const int weight : layers) {
+        if (std::ranges::find(whole, model.params[at(weight)].name) == whole.end()) continue;
+        throw UserError(code, where, "{} has an adapter, and \"{}\" trains it whole", module_of(model, weight), kWhole)
+            .hint(code == ExitCode::usage
+                      ? "one of the two: lora_target_modules without it, or modules_to_save without it"
+                      : "an adapter that peft has saved");
+    }
+}
+
+// The parameters of modules that modules_to_save names.
+std::vector<std::string> whole_params(const ModelSpec& model, const std::vector<std::string>& modules) {
+    for (const std::string& module : modules) {
+        if (!module.empty() && !params_of_modules(model, std::span(&module, 1)).empty()) continue;
+        throw UserError(ExitCode::usage, kWhole, "\"{}\" is the name of no module of this model", module)
+            .hint("embed_tokens, lm_head, norm, or other ends of names of modules");
+    }
+    return params_of_modules(model, modules);
+}
+
+void note_copies(const ModelSpec& model) {
+    for (const ParamSpec& param : model.params) {
+        if (param.added && !param.added->copy_of.empty())
+            log_info(
+                "note: {} trains apart from the other end of the base's tied table, as in peft: a merged folder has "
+                "two tables",
+                param.added->layer);
+    }
+}
+
 // Tensors are what an adapter is; target_modules must have named their modules when it was made.
 void require_named(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& model,
                    const std::vector<int>& layers) {
@@ -126,17 +115,6 @@ void require_named(const AdapterFolder& folder, const PeftConfig& peft, const Mo
                         "\"target_modules\" does not name {}, but {} has its tensors", module, kAdapterWeightsName)
             .hint("the two files of one adapter");
     }
-}
-
-// Whether names of an adapter's file fit modules: by their ends, or as expressions.
-FitsModule fits_module(const AdapterFolder& folder) {
-    return [known = std::make_shared<std::map<std::string, WholeNames>>(), where = folder.config_path()](
-               const std::string& pattern, bool is_whole, const std::string& module) {
-        if (is_name(pattern)) return is_named_by(module, {pattern});
-        const char* const before = is_whole ? "" : "(?:.*\\.)?";
-        const auto found = known->try_emplace(before + pattern, pattern, ExitCode::model, where, before).first;
-        return found->second.fit(module);
-    };
 }
 
 // Of an adapter that says which base it belongs to, where the base's weights are there.
@@ -157,15 +135,20 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
     if (config.adapter.empty()) return std::nullopt;
     if (is_adapter_name(config.adapter)) {
         const std::vector<int> layers = target_layers(model, config.lora_target_modules);
-        const AdapterSettings settings = new_adapter(config, model, layers);
+        AdapterSettings settings = new_adapter(config, model, layers);
+        settings.whole = whole_params(model, config.modules_to_save);
+        require_frozen(model, layers, settings.whole, ExitCode::usage, kTargets);
         model = with_adapter(std::move(model), settings, layers);
+        note_copies(model);
         return std::nullopt;
     }
     AdapterFolder folder = AdapterFolder::open(files, adapter_folder_of(files, config.adapter));
     PeftConfig peft = read_peft_config(folder);
-    read_by_module(folder, model, fits_module(folder), peft.settings);
+    read_by_module(folder, model, fits_module(ExitCode::model, folder.config_path()), peft.settings);
+    peft.settings.whole = peft_whole(folder, peft, model);
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
     require_named(folder, peft, model, layers);
+    require_frozen(model, layers, peft.settings.whole, ExitCode::model, folder.config_path());
     check_peft_numbers(folder);
     require_base(folder, base);
     model = with_adapter(std::move(model), peft.settings, layers);

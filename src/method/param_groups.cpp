@@ -22,10 +22,9 @@ bool matches(const ParamGroup& group, const ParamSpec& param) {
     return matches(group, param.name) || matches(group, param.tied_name);
 }
 
-// With an adapter the model's own parameters are in no group: they are not trained. Nor is what is fixed of the
-// adapter.
+// With an adapter, frozen parameters of the model are in no group, nor is what is fixed of the adapter.
 bool may_train(const ModelSpec& model, const ParamSpec& param) {
-    return !model.adapter || (param.added && param.added->trains);
+    return !model.adapter || param.learns_with_adapter();
 }
 
 // "model.layers.7.mlp.up_proj.weight" -> "model.layers.*.mlp.up_proj.weight": a name for each kind of parameter.

@@ -33,7 +33,8 @@ void keep_as(TrainedModel& model, DType dtype, Narrows narrows) {
     for (int index = 0; index < model.param_size(); ++index) {
         const ParamSpec& spec = model.params[at(index)];
         ParamStorage& storage = model.storage[at(index)];
-        if (storage.store == StoreType::as_file && !spec.added && narrows(spec)) storage.dtype = dtype;
+        const bool is_own = !spec.added && !spec.is_whole;
+        if (storage.store == StoreType::as_file && is_own && narrows(spec)) storage.dtype = dtype;
     }
 }
 
@@ -43,7 +44,7 @@ TrainedModel::TrainedModel(ModelSpec spec)
     : ModelSpec(std::move(spec)), training(params.size()), storage(params.size()), perturb(params.size()) {
     for (size_t index = 0; index < params.size(); ++index) {
         training[index].decays = params[index].shape.rank() >= 2;
-        training[index].trains = !adapter || (params[index].added && params[index].added->trains);
+        training[index].trains = !adapter || params[index].learns_with_adapter();
     }
 }
 

@@ -160,8 +160,8 @@ void keep_frozen(TrainedModel& model, FrozenStorage frozen, DType computed);
 // The type of parameters that are trained and kept as_file, unless in few bits.
 DType common_type(const TrainedModel& model);
 
-// Of the parameters that are kept as_file: matrices and tables become f8_e4m3, vectors stay as they are. Scales are set
-// from the base's weights (method/forward_only/magnitude_limits.h), or by set_scale_exponents.
+// Of the parameters that are kept as_file and no adapter's: matrices and tables become f8_e4m3, vectors stay as they
+// are. Scales are set from the base's weights (method/forward_only/magnitude_limits.h), or by set_scale_exponents.
 void keep_in_8_bits(TrainedModel& model);
 bool is_kept_in_8_bits(const TrainedModel& model);
 // By parameter, 0 for those that have none. UserError(storage, where) where these are not this model's.

@@ -14,13 +14,28 @@ namespace {
 constexpr int64_t kPieceElements = int64_t{1} << 17;  // 512 KiB of masters and at most as much of encoded bytes
 static_assert(kPieceElements * 8 <= kSaveBufferBytes);
 
-// What becomes of one tensor of the base: a parameter's masters, or its own bytes again (param < 0).
+// Where one tensor comes from: a parameter's masters, or the base's tensor of this name, byte for byte (param < 0).
 struct Source {
-    const TensorPlace* tensor = nullptr;
+    std::string name;
+    Shape shape;
+    const TensorPlace* tensor = nullptr;  // null: the base has none of this name
     int param = -1;
     bool unchanged = false;  // the masters are the base's
     DType dtype = DType::f32;
 };
+
+// Parameters for which the base has no tensor: of an untied table, its other end.
+void add_missing(const ModelFolder& base, const ModelSpec& model, const SaveOptions& options,
+                 std::vector<Source>& sources) {
+    for (size_t i = 0; i < model.params.size(); ++i) {
+        const ParamSpec& param = model.params[i];
+        if (param.added || base.find(param.name) != nullptr) continue;
+        sources.push_back({.name = param.name,
+                           .shape = param.shape,
+                           .param = static_cast<int>(i),
+                           .dtype = options.dtype.value_or(param.file_dtype)});
+    }
+}
 
 std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model, const SaveOptions& options) {
     std::map<std::string_view, int> param_of;
@@ -32,7 +47,8 @@ std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model
     std::vector<Source> sources;
     size_t found = 0;
     for (const TensorPlace& tensor : base.tensors()) {
-        Source source{.tensor = &tensor, .dtype = base.weight_dtype(tensor)};
+        Source source{
+            .name = tensor.name, .shape = tensor.shape, .tensor = &tensor, .dtype = base.weight_dtype(tensor)};
         const auto at = param_of.find(tensor.name);
         if (at != param_of.end()) {
             const ParamSpec& param = model.params[static_cast<size_t>(at->second)];
@@ -45,7 +61,8 @@ std::vector<Source> make_sources(const ModelFolder& base, const ModelSpec& model
         }
         sources.push_back(source);
     }
-    if (found != param_of.size())
+    if (options.unties) add_missing(base, model, options, sources);
+    if (!options.unties && found != param_of.size())
         throw UserError(ExitCode::model, base.path(),
                         "holds {} of the model's {} tensors: not the folder it was made "
                         "from",
@@ -86,7 +103,7 @@ void write_param(const ParamSpec& param, const Source& source, const ReadMasters
         if (source.dtype == DType::f16) check_fits_half(param, first, read);
         const auto bytes = buffer.first(count * static_cast<size_t>(width));
         encode_elements(as_written, read, bytes);
-        writer.write(source.tensor->name, first * width, bytes);
+        writer.write(source.name, first * width, bytes);
     }
 }
 
@@ -106,12 +123,13 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
         .generation_config = options.generation_config};
     bool changes_dtype = false;
     for (const Source& source : sources) {
-        content.tensors.push_back({source.tensor->name, source.dtype, source.tensor->shape});
-        changes_dtype = changes_dtype || source.dtype != source.tensor->dtype;
+        content.tensors.push_back({source.name, source.dtype, source.shape});
+        changes_dtype = changes_dtype || (source.tensor != nullptr && source.dtype != source.tensor->dtype);
     }
+    if (options.unties) content.config_text = config_untied(content.config_text, base.config().where());
     if (changes_dtype)
         content.config_text = config_with_dtype(content.config_text, *options.dtype, base.config().where());
-    const bool like_base = !changes_dtype && !options.shard_bytes_max;
+    const bool like_base = !changes_dtype && !options.unties && !options.shard_bytes_max;
     content.shards = like_base ? split_like(base, content.tensors)
                                : split_by_size(content.tensors, options.shard_bytes_max.value_or(kShardBytesMax));
 

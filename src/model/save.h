@@ -37,6 +37,9 @@ struct SaveOptions {
     std::string chat_template = {};       // text of one that is written instead of the base's; empty: the base's
     std::string generation_config = {};   // the same
     std::optional<GgufOutput> gguf = {};  // then neither dtype nor shard_bytes_max
+    // The model has a head of its own where the base's files tie it to the embedding: one tensor more, and config.json
+    // says so.
+    bool unties = false;
 };
 
 // Puts the masters of elements [first, first + out.size()) of a parameter (an index into ModelSpec::params) into out.
@@ -50,6 +53,8 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
 
 // config.json with this dtype, under the key it uses, and not a byte changed elsewhere.
 std::string config_with_dtype(const std::string& text, DType dtype, const std::string& where);
+// config.json of the same model with a head of its own.
+std::string config_untied(const std::string& text, const std::string& where);
 // config.json without these keys; the same bytes where there are none.
 std::string config_without(const std::string& text, std::span<const std::string> keys, const std::string& where);
 

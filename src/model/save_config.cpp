@@ -58,6 +58,14 @@ std::string config_with_dtype(const std::string& text, DType dtype, const std::s
                        text.substr(inside));
 }
 
+std::string config_untied(const std::string& text, const std::string& where) {
+    constexpr const char* kTie = "tie_word_embeddings";
+    Json json = parse_json(text, where, ExitCode::model);
+    json[kTie] = false;
+    if (const auto inner = json.find("text_config"); inner != json.end() && inner->is_object()) (*inner)[kTie] = false;
+    return json.dump(2) + "\n";
+}
+
 std::string config_without(const std::string& text, std::span<const std::string> keys, const std::string& where) {
     if (keys.empty()) return text;
     Json json = parse_json(text, where, ExitCode::model);

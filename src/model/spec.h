@@ -22,6 +22,9 @@ struct AddedParam {
     double first_bound = 0;
     bool is_signed = false;  // instead one of first_mean +- first_bound, by the seed
     bool trains = true;      // else it is read only, as the model's own
+    // Instead of all that: the parameter of the model whose values it begins with. It takes the place of one end of a
+    // tied table, which so gets numbers of its own.
+    std::string copy_of = {};
 };
 
 struct ParamSpec {
@@ -33,8 +36,11 @@ struct ParamSpec {
     std::string alias;      // the other name of a tied table, where the files hold it under both
     std::string tied_name;  // the other name of a tied table, wherever the files hold it; empty for all others
     std::optional<AddedParam> added = {};  // nothing: the model's own
+    bool is_whole = false;                 // the model's own, and trained whole together with an adapter
 
     int64_t numel() const { return shape.numel(); }
+    // With an adapter: it is trained, and a part of the adapter's folder.
+    bool learns_with_adapter() const { return added ? added->trains : is_whole; }
 };
 
 struct Block {
@@ -60,6 +66,11 @@ struct AdapterSettings {
         auto operator<=>(const Layer&) const = default;
     };
     std::map<std::string, Layer, std::less<>> layers = {};
+
+    // Parameters of the model that train whole next to the adapter (modules_to_save), by their names in its files; of a
+    // tied table, by either. One end of a tied table, or both, get numbers of their own unless `keeps_ties`.
+    std::vector<std::string> whole = {};
+    bool keeps_ties = false;
 
     // As one layer has them.
     AdapterSettings of_layer(std::string_view layer) const;

@@ -62,7 +62,7 @@ std::string model_key_words(const TrainedModel& model) {
         text += fmt::format("{} {} {} {} {}{}{}{} {} {} {}\n", param.spec.shape.to_string(),
                             dtype_name(param.spec.file_dtype), param.spec.block, param.spec.layer,
                             param.training.trains ? "t" : "", param.training.is_refreshed ? "r" : "",
-                            param.spec.added ? "a" : "", param.spec.added && param.spec.added->trains ? "b" : "",
+                            param.spec.added ? "a" : "", model.adapter && param.spec.learns_with_adapter() ? "b" : "",
                             static_cast<int>(param.storage.store), dtype_name(param.storage.dtype),
                             merge_name(param.perturb.merge));
     if (model.adapter)

@@ -297,9 +297,8 @@ std::optional<PreferenceAttrs> preference_of(const Config& config) {
     const Objective objective = *objective_from_name(config.objective);
     if (!compares_pairs(objective)) return std::nullopt;
     using Kind = PreferenceAttrs::Kind;
-    return PreferenceAttrs{.kind = objective == Objective::orpo ? Kind::orpo : Kind::dpo,
-                           .beta = config.preference_beta,
-                           .with_prompt = config.train_on_prompt};
+    const Kind kind = objective == Objective::orpo ? Kind::orpo : Kind::dpo;
+    return PreferenceAttrs{kind, config.preference_beta, config.train_on_prompt};
 }
 
 bool needs_references(const Session& session) {

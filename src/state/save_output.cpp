@@ -1,11 +1,14 @@
 #include "state/save_output.h"
 
 #include "base/error.h"
+#include "base/index.h"
 #include "config/model_place.h"
 #include "format/adapter_folder.h"
 #include "format/model_folder.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/whole.h"
+#include "model/gguf.h"
 #include "model/load.h"
 
 namespace windlass {
@@ -25,13 +28,31 @@ void as_kept(const Param& param, std::span<float> numbers) {
     }
 }
 
+// A model whose table is tied in the base, and is not any longer. masters: by parameter of source.model.
+void save_untied(FileSystem& files, const OutputSource& source, const std::string& target, SaveOptions save,
+                 const ReadMasters& masters) {
+    if (save.gguf)
+        refuse_gguf(source.base_folder, "its tables are tied, and the adapter trained one end apart from the other");
+    const UntiedModel plain = untied(source.model);
+    save.unties = true;
+    std::vector<uint8_t> unchanged;
+    for (size_t param = 0; param < plain.from.size() && !save.unchanged.empty(); ++param) {
+        // An end that the base's files have under the other's name is written from its numbers.
+        const bool is_renamed = plain.model.params[param].name != source.model.params[at(plain.from[param])].name;
+        unchanged.push_back(is_renamed ? 0 : save.unchanged[at(plain.from[param])]);
+    }
+    save.unchanged = std::move(unchanged);
+    save_model(files, source.base_folder, target, plain.model, save,
+               [&](int param, int64_t first, std::span<float> out) { masters(plain.from[at(param)], first, out); });
+}
+
 void save_merged(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
     const ModelFolder base = ModelFolder::open(files, source.base_folder);
     const TrainedModel& model = source.model;
     const ReadMasters parts = [&](int index, int64_t first, std::span<float> out) {
         const Param param = model.param(index);
-        if (param.changes() || param.spec.added) return masters(index, first, out);
+        if (param.changes() || param.spec.added || param.spec.is_whole) return masters(index, first, out);
         load_elements(base, param.spec, first, out);
         if (options.form == OutputForm::merged_as_computed) as_kept(param, out);
     };
@@ -40,7 +61,9 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
     if (save.generation_config.empty()) save.generation_config = source.generation_config;
     // The run may have computed with other numbers for any parameter, with an adapter or not.
     if (options.form != OutputForm::merged_as_computed) save.unchanged = without_adapter(model);
-    save_model(files, source.base_folder, target, model, save, fused_masters(model, parts));
+    const ReadMasters fused = fused_masters(model, parts);
+    if (has_copies(model)) return save_untied(files, source, target, std::move(save), fused);
+    save_model(files, source.base_folder, target, model, save, fused);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ constexpr const char* kBeta2 = "beta2";
 constexpr const char* kEpsilon = "epsilon";
 constexpr const char* kAdapter = "adapter";
 constexpr const char* kOwnLayers = "own";  // of an adapter: layers that have a rank or scales of their own
+constexpr const char* kWhole = "whole";    // the same: parameters that train whole, and whether tied tables stay tied
+constexpr const char* kKeepsTies = "keeps_ties";
 constexpr std::array<std::string_view, 18> kKnown = {
     kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,  kStorage,
     kScales,      kFrozen,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon, kAdapter};
@@ -157,6 +159,8 @@ Json adapter_json(const TrainedModel& model) {
                  {"nonzeros", model.adapter->nonzeros}, {"seed", model.adapter->seed}, {"layers", std::move(layers)}};
     for (const auto& [layer, own] : model.adapter->layers)
         json[kOwnLayers][layer] = {{"rank", own.rank}, {"scale", own.scale}, {"scales_input", own.scales_input}};
+    if (!model.adapter->whole.empty())
+        json[kWhole] = model.adapter->whole, json[kKeepsTies] = model.adapter->keeps_ties;
     return json;
 }
 
@@ -267,6 +271,18 @@ void read_magnitude_limits(const TrajectoryHeader& header, std::string_view wher
     }
 }
 
+namespace {
+
+bool has_params(const ModelSpec& model, const std::vector<std::string>& names) {
+    return std::ranges::all_of(names, [&](const std::string& name) {
+        return !name.empty() && std::ranges::any_of(model.params, [&](const ParamSpec& param) {
+            return param.name == name || param.tied_name == name;
+        });
+    });
+}
+
+}  // namespace
+
 ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view where, ModelSpec model) {
     const Json all = parse(header, where);
     const auto found = all.find(kAdapter);
@@ -280,6 +296,8 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
                     .nonzeros = integer_of(found->value("nonzeros", Json(0))).value_or(-1),
                     .seed = found->value("seed", uint64_t{0})};
         layers = found->at("layers").get<std::vector<std::string>>();
+        settings.whole = found->value(kWhole, std::vector<std::string>());
+        settings.keeps_ties = found->value(kKeepsTies, false);
         const Json own_layers = found->value(kOwnLayers, Json::object());
         for (const auto& [layer, own] : own_layers.items())
             settings.layers[layer] = {.rank = integer_of(own.at("rank")).value_or(-1),
@@ -302,8 +320,8 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
         const auto layer = std::ranges::find(layers, layer_of(model.params[at(weight)]));
         if (layer != layers.end()) weights.push_back(weight);
     }
-    if (weights.size() != layers.size())
-        throw UserError(ExitCode::model, where, "its adapter is of layers that this model does not have")
+    if (weights.size() != layers.size() || !has_params(model, settings.whole))
+        throw UserError(ExitCode::model, where, "its adapter is of parts that this model does not have")
             .hint("the model folder that this run started from");
     return with_adapter(std::move(model), settings, weights);
 }

@@ -119,6 +119,55 @@ TEST_F(Adapters, AreExportedAndMerged) {
     must_succeed(sandbox_.train(more, {"--overwrite"}));
 }
 
+// Modules that train whole are in the adapter's folder, and in a merged model, which has two tables where the base ties
+// them.
+TEST_F(Adapters, TrainWholeModulesToo) {
+    for (const char* const name : {"llama3", "llama"}) {
+        const std::string base = sandbox_.model(name), run = sandbox_ / (std::string("run-") + name);
+        const Finished trained = must_succeed(sandbox_.train(settings(
+            {{"model", base}, {"output_dir", run}, {"modules_to_save", "[lm_head, model.norm]"}, {"lora_r", "2"}})));
+        const Tensors tensors = read_safetensors(run + "/final/adapter_model.safetensors");
+        EXPECT_TRUE(tensors.header.contains("base_model.model.lm_head.weight"));
+        EXPECT_TRUE(tensors.header.contains("base_model.model.model.norm.weight"));
+        const double learnt = loss(run + "/final");
+        EXPECT_LT(learnt, loss(base) - 0.05);
+        const std::string merged = run + "-merged";
+        must_succeed(sandbox_.windlass({"export", run, "--merged", "--dtype", "f32", "--to", merged}));
+        EXPECT_NEAR(loss(merged), learnt, 1e-5) << "one rounding of each weight";
+        EXPECT_EQ(loss(run + "/checkpoint-8"), learnt);
+        const bool is_tied = std::string(name) == "llama3";
+        EXPECT_EQ(trained.err.find("note: lm_head trains apart") != std::string::npos, is_tied) << trained.err;
+        EXPECT_EQ(Json::parse(read_bytes(merged + "/config.json")).at("tie_word_embeddings"), false);
+        Settings more = settings({{"model", base}, {"output_dir", run + "-more"}, {"adapter", run + "/final"}});
+        more.erase("lora_r");
+        must_succeed(sandbox_.train(more));
+        EXPECT_LT(loss(run + "-more/final"), learnt) << "it trains on";
+    }
+}
+
+TEST_F(Adapters, RefuseWholeModulesThatAreNotThere) {
+    EXPECT_THAT(refusal(sandbox_.train(settings({{"modules_to_save", "[lm_tail]"}})), kUsage),
+                HasSubstr("modules_to_save: \"lm_tail\" is the name of no module of this model. Try: embed_tokens"));
+    EXPECT_THAT(refusal(sandbox_.train(settings({{"modules_to_save", "[q_proj]"}})), kUsage),
+                HasSubstr("has an adapter, and \"modules_to_save\" trains it whole. Try: "));
+}
+
+TEST_F(Adapters, HaveRanksAndScalesOfTheirOwn) {
+    must_succeed(sandbox_.train(settings({{"rank_pattern", "[q_proj=2, \"layers.1.*=3\"]"}, {"max_steps", "1"}})));
+    const Json tensors = read_safetensors(adapter_file()).header;
+    const auto rank = [&](const std::string& module) {
+        return tensors.at("base_model.model.model." + module + ".lora_A.weight").at("shape").at(0).get<int>();
+    };
+    EXPECT_EQ(rank("layers.0.self_attn.q_proj"), 2);
+    EXPECT_EQ(rank("layers.1.self_attn.q_proj"), 2) << "the first pattern that fits";
+    EXPECT_EQ(rank("layers.1.mlp.up_proj"), 3);
+    EXPECT_EQ(rank("layers.0.mlp.up_proj"), 4);
+    EXPECT_THAT(refusal(sandbox_.train(settings({{"alpha_pattern", "[qq_proj=2]"}}), {"--overwrite"}), kUsage),
+                HasSubstr("alpha_pattern: \"qq_proj\" is the first pattern that fits for no layer with an adapter"));
+    EXPECT_THAT(refusal(sandbox_.train(settings({{"rank_pattern", "[q_proj=2.5]"}}), {"--overwrite"}), kUsage),
+                HasSubstr("rank_pattern: \"q_proj=2.5\": a rank is a whole number"));
+}
+
 // LSP tunes a model: its runs end with one. The adapter is what computes the same beside the base.
 TEST_F(Adapters, OfProjectorsEndAsAModelAndAreExportedAsADelta) {
     must_succeed(

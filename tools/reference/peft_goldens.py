@@ -9,6 +9,7 @@ the bases. docs/dev/goldens.md describes the cases and their files. The same ver
 
 import argparse
 import copy
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -28,7 +29,7 @@ import quantities as q
 from exact import exact
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STEPS = 5
+STEPS, MORE_STEPS = 5, 10
 RANK, ALPHA = 4, 7  # a scale of 1.75, or 3.5: no power of two, so that a scale that is forgotten or rounded shows
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 F32_ROUNDING_MAX = 1e-4  # some ten times what fp32 is off by here; a wrong formula is off by thousands of times that
@@ -43,6 +44,7 @@ class AdapterCase:
     config: peft.PeftConfig
     bare: bool = False  # a base of its own: the tensors of `base` without the prefix that transformers gives them
     dtype: torch.dtype = torch.float32  # of the tensors in the adapter's file
+    steps: int = STEPS
 
 
 def lora(target_modules, **changes) -> peft.LoraConfig:
@@ -77,6 +79,15 @@ def make_cases() -> list[AdapterCase]:
                     feedforward_modules=["mlp.c_proj"], task_type="CAUSAL_LM")),  # fmt: skip
         AdapterCase("llama_ranks", "llama", lora(SEVEN, rank_pattern={"q_proj": 2, "layers.1.mlp.*_proj": 9,
                     "o_proj": 48}, alpha_pattern={r"model\.layers\.0\.self_attn\.[kv]_proj": 3, "q_proj": 5})),  # fmt: skip
+        AdapterCase("llama_whole", "llama", lora(["q_proj"], modules_to_save=["lm_head", "embed_tokens", "norm"]),
+                    steps=MORE_STEPS),
+        AdapterCase("qwen2_whole_head", "qwen2", lora(["v_proj"], modules_to_save=["lm_head"]), steps=MORE_STEPS),
+        AdapterCase("qwen2_whole_table", "qwen2", lora(["v_proj"], modules_to_save=["embed_tokens"]), steps=MORE_STEPS),
+        AdapterCase("qwen2_whole_ends", "qwen2", lora(["v_proj"], modules_to_save=["lm_head", "embed_tokens"]),
+                    steps=MORE_STEPS),
+        AdapterCase("qwen2_whole_tied", "qwen2", lora(["v_proj"], modules_to_save=["embed_tokens"],
+                    ensure_weight_tying=True), steps=MORE_STEPS),  # fmt: skip
+        AdapterCase("ia3_whole", "llama", dataclasses.replace(scales, modules_to_save=["lm_head"]), steps=MORE_STEPS),
     ]
 
 
@@ -96,8 +107,8 @@ def assert_same_model(model_class, one: pathlib.Path, other: pathlib.Path) -> No
 
 
 def name_in_file(parameter: str) -> str:
-    """peft keeps the name of the adapter out of its files."""
-    return parameter.replace(".default", "")
+    """peft keeps the name of the adapter out of its files, and the wrapper of what trains whole."""
+    return parameter.replace(".modules_to_save.default", "").replace(".default", "")
 
 
 def by_name_in_file(tensors: dict) -> dict:
@@ -109,7 +120,8 @@ def write_adapter(case, model_class, base: pathlib.Path, base_path: str, folder:
     model = peft.get_peft_model(golden.load(model_class, base, torch.float32), copy.deepcopy(case.config))
     with torch.no_grad():
         for name, param in q.trained_parameters(model).items():
-            param.copy_(0.2 * torch.randn(param.shape, generator=generator) + (1 if "ia3_l" in name else 0))
+            noise = torch.randn(param.shape, generator=generator)
+            param.copy_(param + 0.1 * noise if "modules_to_save" in name else 0.2 * noise + (1 if "ia3_l" in name else 0))
     config = model.peft_config["default"]
     config.base_model_name_or_path = base_path  # from the root of the repository
     for key in ("target_modules", "feedforward_modules"):  # sets, whose order differs from run to run
@@ -128,8 +140,8 @@ def load_adapted(model_class, base: pathlib.Path, adapter: pathlib.Path, dtype):
     model = peft.PeftModel.from_pretrained(golden.load(model_class, base, dtype), adapter, is_trainable=True).eval()
     stored = safetensors.torch.load_file(adapter / "adapter_model.safetensors")
     held = by_name_in_file(q.trained_parameters(model))
-    assert held.keys() == stored.keys()
-    assert all(torch.equal(held[name].double(), stored[name].double()) for name in stored)
+    assert held.keys() <= stored.keys()  # peft writes a tied table under both names
+    assert all(torch.equal(held[name].double(), stored[name].double()) for name in held)
     assert all(param.dtype == dtype for param in model.parameters())
     return model
 
@@ -155,7 +167,12 @@ def assert_merges(model_class, base: pathlib.Path, adapter: pathlib.Path) -> Non
     config = peft.PeftConfig.from_pretrained(adapter)
     before = golden.load(model_class, base, torch.float32).state_dict()
     after = load_adapted(model_class, base, adapter, torch.float32).merge_and_unload().state_dict()
-    modules = {name.rsplit(".lora_", 1)[0].removesuffix(".ia3_l") for name in stored}
+    whole = {name for name in stored if ".lora_" not in name and ".ia3_l" not in name}
+    for name in whole:
+        weight = name.removeprefix("base_model.model.")
+        assert torch.equal(after[weight], stored[name]), f"{weight} merges to something else"
+        before.pop(weight), after.pop(weight)
+    modules = {name.rsplit(".lora_", 1)[0].removesuffix(".ia3_l") for name in stored.keys() - whole}
     for module in modules:
         weight = module.removeprefix("base_model.model.") + ".weight"
         expected = before[weight].double() + delta_of(before[weight].double(), config, stored, module)
@@ -209,7 +226,7 @@ def record(case, out: pathlib.Path) -> None:
     with exact(model_class):
         model = load_adapted(model_class, base, adapter, torch.float64)
         direction = {name: torch.randn(p.shape, generator=generator) for name, p in q.trained_parameters(model).items()}
-        reference = golden.measure(model, batches, direction, STEPS)
+        reference = golden.measure(model, batches, direction, case.steps)
         assert_matters(model, batches[0][0], reference)
     deviation = golden.deviation_of_f32(load_adapted(model_class, base, adapter, torch.float32), batches, reference)
     deviation["final"] = by_name_in_file(deviation["final"])

@@ -152,6 +152,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "lora_target_linear", .take = take_all_linear},
     {.name = "lora_target_modules", .take = take_modules},
     {.name = "peft_use_rslora", .ours = "use_rslora"},
+    {.name = "lora_modules_to_save", .ours = "modules_to_save"},
     {.name = "lora_model_dir", .ours = "adapter", .remark = "an adapter's folder to continue from"},
     {.name = "micro_batch_size", .ours = "per_device_train_batch_size"},
     {.name = "num_epochs", .ours = "num_train_epochs"},
@@ -194,7 +195,6 @@ constexpr ForeignRule kRules[] = {
     {.name = "excess_length_strategy",
      .reason = "truncation says it; rows with a prompt that are too long are left out"},
     {.name = "lora_fan_in_fan_out", .reason = kClasses},
-    {.name = "lora_modules_to_save", .reason = "other modules are not trained together with an adapter"},
     {.name = "lora_layers_to_transform", .reason = "lora_target_modules names modules"},
     {.name = "lora_mlp_kernel", .reason = kKernels},
     {.name = "lora_qkv_kernel", .reason = kKernels},
@@ -263,6 +263,7 @@ void finish(ForeignDraft& draft) {
         draft.unset("lora_alpha", "lora_alpha", kReason);
         draft.unset("lora_target_modules", "lora_target_modules", kReason);
         draft.unset("use_rslora", "peft_use_rslora", kReason);
+        draft.unset("modules_to_save", "lora_modules_to_save", kReason);
     }
     if (draft.config().adapter.empty())
         draft.unset("weight_storage", "load_in_4bit", "weights that are trained are not kept in few bits");

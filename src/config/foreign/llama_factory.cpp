@@ -47,6 +47,10 @@ void take_target(ForeignDraft& draft, const ForeignKey& key) {
     draft.set("lora_target_modules", parted_by_commas(key.value.texts()), key.name);
 }
 
+void take_whole_modules(ForeignDraft& draft, const ForeignKey& key) {
+    draft.set("modules_to_save", parted_by_commas(key.value.texts()), key.name);
+}
+
 void take_bits(ForeignDraft& draft, const ForeignKey& key) {
     if (key.value.text == "4")
         return draft.set("weight_storage", "nf4", key.name, "quantization_bit was 4: nf4, as bitsandbytes has it");
@@ -142,7 +146,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "pissa_init", .reason = kPeft},
     {.name = "pissa_iter", .reason = kPeft},
     {.name = "create_new_adapter", .reason = kPeft},
-    {.name = "additional_target", .reason = "other modules are not trained together with an adapter"},
+    {.name = "additional_target", .take = take_whole_modules},
     {.name = "loraplus_lr_ratio", .reason = "param_groups: [\"*lora_B* learning_rate_scale=16\"] says it, for 16"},
     {.name = "freeze_trainable_layers",
      .reason = "param_groups: [\"*.layers.31.*\", \"* train=false\"] trains one layer"},
@@ -197,6 +201,7 @@ void finish(ForeignDraft& draft) {
         draft.unset("lora_alpha", "lora_alpha", kReason);
         draft.unset("lora_target_modules", "lora_target", kReason);
         draft.unset("use_rslora", "use_rslora", kReason);
+        draft.unset("modules_to_save", "additional_target", kReason);
     }
     if (draft.config().adapter == "lora") {
         if (!draft.is_set("lora_r")) draft.set("lora_r", "8", "lora_rank", "LLaMA-Factory's default");

@@ -27,6 +27,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "lora_alpha", .ours = "lora_alpha"},
     {.name = "lora_dropout", .ours = "lora_dropout"},
     {.name = "lora_target_modules", .ours = "lora_target_modules"},
+    {.name = "lora_modules_to_save", .ours = "modules_to_save"},
     {.name = "beta", .ours = "preference_beta"},
     {.name = "dataset_name", .reason = kRowsFromFiles},
     {.name = "dataset_train_split", .reason = kRowsFromFiles},
@@ -48,6 +49,7 @@ void finish(ForeignDraft& draft) {
     if (draft.config().adapter != "lora") {
         constexpr const char* kReason = "no new adapter is made";
         for (const char* const key : {"lora_r", "lora_alpha", "lora_target_modules"}) draft.unset(key, key, kReason);
+        draft.unset("modules_to_save", "lora_modules_to_save", kReason);
     }
     if (draft.config().lora_dropout > 0) draft.unset("lora_dropout", "lora_dropout", "dropout is not implemented");
     draft.unset("preference_beta", "beta", "objective says which loss of preferences is learned");

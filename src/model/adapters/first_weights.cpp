@@ -1,5 +1,8 @@
 #include "model/adapters/first_weights.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "base/index.h"
 #include "base/rng.h"
 #include "model/adapters/peft.h"
@@ -21,6 +24,13 @@ void draw(const AddedParam& added, uint64_t seed, int64_t element, std::span<flo
     }
 }
 
+// The model's table that this parameter is a copy of.
+const ParamSpec& table_of(const ModelSpec& model, const ParamSpec& copy) {
+    const auto table = std::ranges::find(model.params, copy.added->copy_of, &ParamSpec::name);
+    WINDLASS_CHECK(table != model.params.end(), "{} is a copy of no parameter", copy.name);
+    return *table;
+}
+
 }  // namespace
 
 ReadMasters first_weights(const ModelFolder& base, const ModelSpec& model, uint64_t seed,
@@ -28,8 +38,10 @@ ReadMasters first_weights(const ModelFolder& base, const ModelSpec& model, uint6
     return
         [&base, &model, seed, adapter, starts = global_offsets(model)](int index, int64_t first, std::span<float> out) {
             const ParamSpec& param = model.params[at(index)];
+            if (adapter != nullptr && (param.added || param.is_whole))
+                return load_peft_elements(*adapter, model, param, first, out);
             if (!param.added) return load_elements(base, param, first, out);
-            if (adapter != nullptr) return load_peft_elements(*adapter, model, param, first, out);
+            if (!param.added->copy_of.empty()) return load_elements(base, table_of(model, param), first, out);
             if (param.added->first_bound == 0)
                 std::ranges::fill(out, static_cast<float>(param.added->first_mean));
             else

@@ -70,7 +70,8 @@ std::vector<uint8_t> without_adapter(const ModelSpec& model) {
         for (const char* const part : {"weight", "bias"}) adapted.insert(fmt::format("{}.{}", layer, part));
     }
     std::vector<uint8_t> without;
-    for (const ParamSpec& param : model.params) without.push_back(adapted.contains(param.name) ? 0 : 1);
+    for (const ParamSpec& param : model.params)
+        without.push_back(param.added || param.is_whole || adapted.contains(param.name) ? 0 : 1);
     return without;
 }
 

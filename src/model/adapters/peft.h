@@ -21,6 +21,7 @@ struct PeftConfig {
     // target_modules: names, or one expression for whole names, as Python's re.fullmatch takes them. Empty: not said.
     std::vector<std::string> targets;
     bool is_expression = false;
+    std::vector<std::string> whole_modules = {};  // modules_to_save
 };
 // UserError(model) naming the field that this version does not know, or that has a value without meaning.
 PeftConfig read_peft_config(const AdapterFolder& folder);
@@ -32,16 +33,21 @@ using FitsModule = std::function<bool(const std::string& pattern, bool is_whole,
 void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const FitsModule& fits,
                     AdapterSettings& settings);
 
-// The linear layers of `base` that the folder's tensors belong to: weights, in order. UserError(model) for a tensor
-// that belongs to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.
+// The parameters of `base` that the folder holds whole (AdapterSettings::whole). UserError(model) where it lacks one of
+// a module that modules_to_save names, or holds one of another shape.
+std::vector<std::string> peft_whole(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& base);
+
+// The linear layers of `base` that the folder's other tensors belong to: weights, in order. UserError(model) for a
+// tensor that belongs to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.
 std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings& settings, const ModelSpec& base);
 
-// The name that peft has for an added parameter: "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+// The name that peft has for an added parameter, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", or
+// for one that trains whole: "base_model.model.lm_head.weight".
 std::string peft_name(const ModelSpec& model, const ParamSpec& param);
 
 // All numbers are finite: UserError(model) names the tensor and the element that is not.
 void check_peft_numbers(const AdapterFolder& folder);
-// Elements [first, first + out.size()) of an added parameter of a model that `folder` fits.
+// Elements [first, first + out.size()) of a parameter that a model has from `folder`, which fits it.
 void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, const ParamSpec& param, int64_t first,
                         std::span<float> out);
 
@@ -57,7 +63,7 @@ struct PeftOptions {
     std::vector<std::string> never_replaced = {};
 };
 // Writes the model's adapter, f32, so that the folder appears whole or not at all. `masters` is asked for the added
-// parameters alone.
+// parameters and those that train whole.
 void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,
                const ReadMasters& masters);
 // Bytes of its two files, about.

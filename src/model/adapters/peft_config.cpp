@@ -13,27 +13,12 @@ constexpr size_t kTargetsMax = 100'000;
 constexpr size_t kTargetBytesMax = 4096;
 
 // Fields that change no number here, whatever they say: names, places, and settings of training.
-constexpr std::string_view kHarmless[] = {"peft_type",
-                                          "task_type",
-                                          "base_model_name_or_path",
-                                          "revision",
-                                          "inference_mode",
-                                          "auto_mapping",
-                                          "peft_version",
-                                          "target_modules",
-                                          "exclude_modules",
-                                          "layers_to_transform",
-                                          "layers_pattern",
-                                          "lora_dropout",
-                                          "megatron_core",
-                                          "megatron_config",
-                                          "qalora_group_size",
-                                          "runtime_config",
-                                          "loftq_config",
-                                          "eva_config",
-                                          "corda_config",
-                                          "lora_ga_config",
-                                          "ephemeral_gpu_offload"};
+constexpr std::string_view kHarmless[] = {
+    "peft_type",       "task_type",           "base_model_name_or_path", "revision",        "inference_mode",
+    "auto_mapping",    "peft_version",        "target_modules",          "modules_to_save", "ensure_weight_tying",
+    "exclude_modules", "layers_to_transform", "layers_pattern",          "lora_dropout",    "megatron_core",
+    "megatron_config", "qalora_group_size",   "runtime_config",          "loftq_config",    "eva_config",
+    "corda_config",    "lora_ga_config",      "ephemeral_gpu_offload"};
 
 bool says_nothing(const Json& value) {
     return value.is_null() || value == false || (value.is_structured() && value.empty()) ||
@@ -83,6 +68,18 @@ void read_targets(const Json& config, const std::string& where, PeftConfig& read
     for (const Json& target : *found) add(target);
 }
 
+// peft takes one name, or a list of them.
+std::vector<std::string> read_whole_modules(const Json& config, const std::string& where) {
+    const Json found = config.value("modules_to_save", Json());
+    if (says_nothing(found)) return {};
+    const Json list = found.is_string() ? Json::array({found}) : found;
+    const auto is_name = [](const Json& name) { return name.is_string() && !name.get<std::string>().empty(); };
+    if (!list.is_array() || list.size() > kTargetsMax || !std::ranges::all_of(list, is_name))
+        throw UserError(ExitCode::model, where, "\"modules_to_save\" is {}, expected a list of names", shown(found))
+            .hint("an adapter that peft has saved");
+    return list.get<std::vector<std::string>>();
+}
+
 // A field that says for some modules what `of` says for all.
 struct ModuleField {
     const char* of;
@@ -123,6 +120,8 @@ PeftConfig read_peft_config(const AdapterFolder& folder) {
     if (const auto base = config.find("base_model_name_or_path"); base != config.end() && base->is_string())
         read.base = base->get<std::string>();
     read_targets(config, where, read);
+    read.whole_modules = read_whole_modules(config, where);
+    read.settings.keeps_ties = flag_field(config, "ensure_weight_tying", where);
     return read;
 }
 

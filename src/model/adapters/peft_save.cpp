@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "format/model_folder_writer.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/whole.h"
 
 namespace windlass {
 namespace {
@@ -26,10 +27,9 @@ std::set<std::string> all_modules(const ModelSpec& model) {
     for (const ParamSpec& param : model.params) {
         if (param.added) continue;
         for (const std::string& name : {param.name, param.tied_name}) {
-            const size_t dot = name.rfind('.');
-            if (dot == name.npos) continue;
-            const std::string module = name.substr(0, dot);
-            modules.insert(module.starts_with(model.file_prefix) ? module_name(model, module) : module);
+            if (name.find('.') == name.npos) continue;
+            const std::string of_tree = tree_name(model, name);
+            modules.insert(of_tree.substr(0, of_tree.rfind('.')));
         }
     }
     return modules;
@@ -57,12 +57,31 @@ std::vector<std::string> target_names(const ModelSpec& model, const std::set<std
     return {adapted.begin(), adapted.end()};
 }
 
+// Part of an adapter of a linear layer.
+bool is_of_layer(const ParamSpec& param) {
+    return param.added && param.added->copy_of.empty();
+}
+
+bool is_saved(const ParamSpec& param) {
+    return param.added || param.is_whole;
+}
+
 std::set<std::string> adapted_modules(const ModelSpec& model) {
     std::set<std::string> modules;
     for (const ParamSpec& param : model.params) {
-        if (param.added) modules.insert(module_name(model, param.added->layer));
+        if (is_of_layer(param)) modules.insert(module_name(model, param.added->layer));
     }
     return modules;
+}
+
+// Whole names of the modules that train whole; null: none do.
+Json whole_modules(const ModelSpec& model) {
+    std::set<std::string> modules;
+    for (const std::string& name : model.adapter->whole) {
+        const std::string param = tree_name(model, name);
+        modules.insert(param.substr(0, param.rfind('.')));
+    }
+    return modules.empty() ? Json() : Json(modules);
 }
 
 bool any_is_in_out(const ModelSpec& model) {
@@ -95,14 +114,16 @@ std::string config_text(const ModelSpec& model, const PeftOptions& options) {
                    {"inference_mode", true},
                    {"auto_mapping", nullptr},
                    {"target_modules", target_names(model, adapted_modules(model))},
-                   {"modules_to_save", nullptr},
+                   {"modules_to_save", whole_modules(model)},
                    {"fan_in_fan_out", any_is_in_out(model)}};
+    if (model.adapter->keeps_ties) config["ensure_weight_tying"] = true;
     kind.write_config(*model.adapter, config);
     write_by_module(model, kind, config);
     return config.dump(2) + "\n";
 }
 
 Shape peft_shape(const ModelSpec& model, const AdapterKind& kind, const ParamSpec& param) {
+    if (!is_of_layer(param)) return param.shape;
     const auto weight = std::ranges::find(model.params, fmt::format("{}.weight", param.added->layer), &ParamSpec::name);
     WINDLASS_CHECK(weight != model.params.end(), "{} has no layer", param.name);
     const LinearLayer layer = linear_layer(model, static_cast<int>(weight - model.params.begin()));
@@ -113,11 +134,24 @@ Shape peft_shape(const ModelSpec& model, const AdapterKind& kind, const ParamSpe
     return {};
 }
 
+// The names of a parameter's tensors: of a table that stays tied one for each end, which peft asks for.
+std::vector<std::string> names_in_file(const ModelSpec& model, const ParamSpec& param) {
+    std::vector<std::string> names = {peft_name(model, param)};
+    if (!param.added && !param.tied_name.empty()) {
+        ParamSpec twin = param;
+        twin.name = param.tied_name;
+        names.push_back(peft_name(model, twin));
+    }
+    return names;
+}
+
 std::vector<TensorSpec> tensors_of(const ModelSpec& model) {
     const AdapterKind& kind = find_adapter(model.adapter->kind);
     std::vector<TensorSpec> tensors;
     for (const ParamSpec& param : model.params) {
-        if (param.added) tensors.push_back({peft_name(model, param), DType::f32, peft_shape(model, kind, param)});
+        if (!is_saved(param)) continue;
+        for (const std::string& name : names_in_file(model, param))
+            tensors.push_back({name, DType::f32, peft_shape(model, kind, param)});
     }
     return tensors;
 }
@@ -138,11 +172,13 @@ void save_peft(FileSystem& files, const std::string& target, const ModelSpec& mo
     std::vector<float> numbers;
     for (int index = 0; index < static_cast<int>(model.params.size()); ++index) {
         const ParamSpec& param = model.params[at(index)];
-        if (!param.added) continue;
-        for (int64_t first = 0; first < param.numel(); first += kSavePieceElements) {
-            numbers.resize(at(std::min(kSavePieceElements, param.numel() - first)));
-            masters(index, first, numbers);
-            writer.write(peft_name(model, param), first * 4, std::as_bytes(std::span(numbers)));
+        if (!is_saved(param)) continue;
+        for (const std::string& name : names_in_file(model, param)) {
+            for (int64_t first = 0; first < param.numel(); first += kSavePieceElements) {
+                numbers.resize(at(std::min(kSavePieceElements, param.numel() - first)));
+                masters(index, first, numbers);
+                writer.write(name, first * 4, std::as_bytes(std::span(numbers)));
+            }
         }
     }
     writer.finish();

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "model/adapters/adapter.h"
+#include "model/adapters/whole.h"
 #include "op/ops.h"
 
 namespace windlass {
@@ -143,7 +144,9 @@ class ModelRewriter {
         std::vector<std::vector<std::string>> names;  // by block: of the parameters that it gets
         for (Block& block : model_.blocks) names.push_back(rewrite(block));
         names.push_back(rewrite(model_.logits));
-        std::map<std::string_view, int> index;
+        const std::vector<TableCopy> copies = mark_whole(model_, settings_);
+        for (const TableCopy& copy : copies) added_[copy.param.name] = copy.param;
+        std::map<std::string, int> index;
         for (auto& [name, param] : added_) {  // bytewise, as the table is sorted
             index[name] = static_cast<int>(model_.params.size());
             model_.params.push_back(std::move(param));
@@ -156,6 +159,7 @@ class ModelRewriter {
                 if (!is_last) model_.params[at(param)].block = static_cast<int>(block);
             }
         }
+        for (const TableCopy& copy : copies) place_copy(model_, copy, index.at(copy.param.name));
         WINDLASS_CHECK(model_.params.size() > own, "an adapter of no layer");
         model_.adapter = settings_;
         return std::move(model_);
@@ -274,8 +278,8 @@ std::string_view layer_of(const ParamSpec& weight) {
 }
 
 std::string module_name(const ModelSpec& model, std::string_view layer) {
-    WINDLASS_CHECK(layer.starts_with(model.file_prefix), "{} does not begin with {}", layer, model.file_prefix);
-    return fmt::format("{}{}", model.tree_prefix, layer.substr(model.file_prefix.size()));
+    const std::string name = tree_name(model, fmt::format("{}{}", layer, kWeight));
+    return name.substr(0, name.size() - kWeight.size());
 }
 
 LinearLayer linear_layer(const ModelSpec& model, int weight) {

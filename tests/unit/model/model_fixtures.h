@@ -53,13 +53,21 @@ inline const std::vector<std::string>& peft_golden_names() {
                                                    "ia3",
                                                    "ia3_feedforward",
                                                    "ia3_conv1d",
-                                                   "llama_ranks"};
+                                                   "llama_ranks",
+                                                   "llama_whole",
+                                                   "qwen2_whole_head",
+                                                   "qwen2_whole_table",
+                                                   "qwen2_whole_ends",
+                                                   "qwen2_whole_tied",
+                                                   "ia3_whole"};
     return names;
 }
 
 // What adapter_config.json says, for each module of this model.
 inline AdapterSettings peft_settings(const AdapterFolder& folder, const ModelSpec& model) {
-    AdapterSettings settings = read_peft_config(folder).settings;
+    const PeftConfig config = read_peft_config(folder);
+    AdapterSettings settings = config.settings;
+    settings.whole = peft_whole(folder, config, model);
     read_by_module(
         folder, model,
         [](const std::string& pattern, bool is_whole, const std::string& module) {

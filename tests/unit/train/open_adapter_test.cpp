@@ -169,7 +169,7 @@ TEST_F(OpenAdapter, TakesARankAboveASideWithANote) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(put(config).adapter->rank, 17);
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
-                HasSubstr("note: lora_r 17 is above the smaller side of 4 layers, which a lower rank serves as well"));
+                HasSubstr("note: the rank is above the smaller side of 4 layers, which a lower one serves as well"));
 }
 
 TEST_F(OpenAdapter, GivesModulesWhatThePatternsOfTheFileSay) {

@@ -191,8 +191,8 @@ TEST_F(PeftLoad, RefusesTensorsOfNoLayer) {
         {"base_model.model.model.norm.lora_A.weight", "it belongs to no linear layer"},
         {"base_model.model.model.embed_tokens.lora_embedding_A", "adapters of embeddings are not implemented"},
         {"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", "DoRA is not implemented"},
-        {"base_model.model.lm_head.weight", "whole trained modules (modules_to_save) are not implemented"},
-        {"base_model.model.model.layers.0.self_attn.q_proj.base_layer.bias", "whole trained modules"},
+        {"base_model.model.lm_head.weight", "it is no part of an adapter, and \"modules_to_save\""},
+        {"base_model.model.model.layers.0.self_attn.q_proj.base_layer.bias", "it is no part of an adapter"},
     };
     for (const auto& [name, reason] : cases) {
         add(name, {2, 32});
@@ -204,7 +204,6 @@ TEST_F(PeftLoad, RefusesTensorsOfNoLayer) {
 TEST_F(PeftLoad, RefusesFieldsThatChangeTheMathematics) {
     const std::pair<const char*, Json> cases[] = {
         {"use_dora", true},
-        {"modules_to_save", {"lm_head"}},
         {"layer_replication", Json::array({Json::array({0, 2})})},
         {"trainable_token_indices", {1, 2}},
         {"target_parameters", {"experts.down_proj"}},

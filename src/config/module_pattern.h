@@ -1,0 +1,27 @@
+// module_pattern.h: a number for some modules of a model as people write it: "q_proj=8".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+
+namespace windlass {
+
+// A name of modules, the end of one, or a regular expression; and the number for those that it fits.
+struct ModulePattern {
+    std::string pattern;
+    double number = 0;
+};
+
+// The last "=" is in front of the number. Returns what is wrong with it, empty when nothing is: expects more than 0 and
+// at most `most`.
+std::string read_module_pattern(std::string_view text, double most, ModulePattern& into);
+// Of texts that have been checked.
+std::vector<ModulePattern> module_patterns_of(const std::vector<std::string>& texts);
+
+// Appends what is wrong with rank_pattern and alpha_pattern.
+void check_module_patterns(const Config& config, std::vector<std::string>& problems);
+
+}  // namespace windlass
