@@ -20,7 +20,8 @@ void add_completion(const Json& completion, const std::string& key, const Json& 
     if (!said.empty() && said[0]["role"] != "assistant" && !repeats)
         throw UserError(ExitCode::data, where, "\"{}\" begins with a message that no model writes", key)
             .hint("a list that begins with the assistant's answer");
-    for (size_t i = repeats ? asked.size() : 0; i < said.size(); ++i) reader.add(said[i], answer.may_be_learnt(i));
+    for (size_t i = repeats ? asked.size() : 0; i < said.size(); ++i)
+        reader.add_again(answer, i, answer.may_be_learnt(i));
 }
 
 void read_messages(const Json& row, const FieldNames& names, ChatReader& reader, std::string_view where) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "text/message_form.h"
 #include "text/row_format.h"
 
 namespace windlass {
@@ -23,7 +24,9 @@ inline constexpr size_t kChatMessagesMax = 2048;
 struct Chat {
     Json messages;                       // a list of {"role", "content", ...}
     Json tools;                          // a list, or null
+    Json variables;                      // "chat_template_kwargs": an object, or null
     std::vector<uint8_t> may_be_learnt;  // one per message; 0: "train": false, or a part of a prompt
+    std::vector<MessageForm> forms;      // one per message
     bool had_empty_members = false;      // null members of calls or tools were left out
 
     bool is_answer(size_t message) const { return messages[message]["role"] == "assistant"; }

@@ -104,31 +104,64 @@ ChatFormat::ChatFormat(const ChatTemplateSource& source, const Tokenizer& tokeni
       text_(source.text),
       date_(date),
       prints_date_((source.text + source.tool_use).find("strftime_now") != std::string::npos),
-      template_(ChatTemplate::parse(source.text, source.place)),
+      default_{.chat_template = ChatTemplate::parse(source.text, source.place)},
       settings_(settings_of(tokenizer, date_)) {
-    if (!source.tool_use.empty()) tool_use_ = ChatTemplate::parse(source.tool_use, source.place + " (tool_use)");
+    if (!source.tool_use.empty())
+        tool_use_.emplace(Known{.chat_template = ChatTemplate::parse(source.tool_use, source.place + " (tool_use)")});
     const auto hash = [](const std::string& text) { return XXH3_64bits(text.data(), text.size()); };
     description_ = fmt::format("template={:016x},{:016x}", hash(source.text), hash(source.tool_use));
     if (prints_date()) description_ += " date=" + date;
     find_turn_ends();
+    find_out(default_);
+    if (tool_use_) find_out(*tool_use_);
 }
 
-const ChatTemplate& ChatFormat::template_for(const Json& tools) const {
-    return tool_use_ && !tools.is_null() ? *tool_use_ : template_;
+RenderedChat ChatFormat::render(const ChatToRender& chat, std::string_view where) const {
+    static const Json kNone;
+    return render_by(known_for(chat.tools ? *chat.tools : kNone).chat_template, chat, where);
 }
 
-RenderedChat ChatFormat::render(const Json& messages, const Json& tools, bool add_generation_prompt,
-                                std::string_view where) const {
-    const ChatToRender chat{.messages = &messages,
-                            .tools = tools.is_null() ? nullptr : &tools,
-                            .add_generation_prompt = add_generation_prompt};
-    if (!wants_parts_) return template_for(tools).render(chat, settings_, where);
-    Json in_parts = messages;
+RenderedChat ChatFormat::render_by(const ChatTemplate& chat_template, ChatToRender chat, std::string_view where) const {
+    if (chat.tools && chat.tools->is_null()) chat.tools = nullptr;
+    if (!wants_parts_) return chat_template.render(chat, settings_, where);
+    Json in_parts = *chat.messages;
     for (Json& message : in_parts)
         if (message.contains("content") && message["content"].is_string())
             message["content"] = Json::array({{{"type", "text"}, {"text", message["content"]}}});
-    return template_for(tools).render(
-        {.messages = &in_parts, .tools = chat.tools, .add_generation_prompt = add_generation_prompt}, settings_, where);
+    chat.messages = &in_parts;
+    return chat_template.render(chat, settings_, where);
+}
+
+void ChatFormat::find_out(Known& known) const {
+    const TryTemplate write = [&](const Json& messages, const Json* tools) -> std::optional<std::string> {
+        try {
+            return render_by(known.chat_template, {.messages = &messages, .tools = tools}, place_).text;
+        } catch (const UserError&) {
+            return std::nullopt;  // its rows will say why
+        }
+    };
+    known.calls = find_call_style(write);
+    known.writes_whole_messages = writes_whole_messages(write);
+}
+
+void ChatFormat::adapt(Json& messages, const std::vector<MessageForm>& forms, const Json& tools) const {
+    adapt_calls(messages, forms, known_for(tools).calls);
+}
+
+const ChatFormat::Known& ChatFormat::known_for(const Json& tools) const {
+    return tool_use_ && !tools.is_null() ? *tool_use_ : default_;
+}
+
+bool ChatFormat::marks_generation(const Json& tools) const {
+    return known_for(tools).chat_template.marks_generation();
+}
+
+bool ChatFormat::reads_variable(std::string_view name, const Json& tools) const {
+    return known_for(tools).chat_template.names(name);
+}
+
+bool ChatFormat::reads_member(std::string_view name, const Json& tools) const {
+    return known_for(tools).writes_whole_messages || known_for(tools).chat_template.names(name);
 }
 
 bool ChatFormat::ends_turn(int32_t id) const {
@@ -139,7 +172,7 @@ ChatFormat::Probe ChatFormat::try_template(bool in_parts, bool asks_again) const
     const Json messages = probe(in_parts, asks_again);
     std::string text;
     try {
-        text = template_.render({.messages = &messages}, settings_, place_).text;
+        text = default_.chat_template.render({.messages = &messages}, settings_, place_).text;
     } catch (const UserError&) {
         return {};  // a template that refuses plain turns; its rows will say why
     }

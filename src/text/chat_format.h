@@ -13,7 +13,9 @@
 
 #include "base/file.h"
 #include "base/json_fwd.h"
+#include "text/call_style.h"
 #include "text/chat_template.h"
+#include "text/message_form.h"
 #include "text/tokenizer.h"
 
 namespace windlass {
@@ -40,9 +42,14 @@ class ChatFormat {
     ChatFormat(const ChatTemplateSource& source, const Tokenizer& tokenizer, const std::string& date);
 
     // The conversation as text. Throws UserError(data) with what the template says of it.
-    RenderedChat render(const Json& messages, const Json& tools, bool add_generation_prompt,
-                        std::string_view where) const;
-    bool marks_generation(const Json& tools) const { return template_for(tools).marks_generation(); }
+    RenderedChat render(const ChatToRender& chat, std::string_view where) const;
+    // Gives calls the form that the template reads: arguments as text where it joins them to text, "content": null
+    // where the row has that and the template asks for it, an empty one where it fails without.
+    void adapt(Json& messages, const std::vector<MessageForm>& forms, const Json& tools) const;
+    // Whether the template may read a variable of this name, or a member of a message.
+    bool reads_variable(std::string_view name, const Json& tools) const;
+    bool reads_member(std::string_view name, const Json& tools) const;
+    bool marks_generation(const Json& tools) const;
 
     const Tokenizer& tokenizer() const { return tokenizer_; }
     const std::string& place() const { return place_; }
@@ -63,7 +70,15 @@ class ChatFormat {
     const std::string& description() const { return description_; }
 
   private:
-    const ChatTemplate& template_for(const Json& tools) const;
+    // A template, and what was found of it.
+    struct Known {
+        ChatTemplate chat_template;
+        CallStyle calls = {};
+        bool writes_whole_messages = false;
+    };
+    const Known& known_for(const Json& tools) const;
+    RenderedChat render_by(const ChatTemplate& chat_template, ChatToRender chat, std::string_view where) const;
+    void find_out(Known& known) const;
     void find_turn_ends();
     // Of an answer in two turns, or in three: whether the template writes it, and the first special token after it.
     struct Probe {
@@ -76,8 +91,8 @@ class ChatFormat {
     const Tokenizer& tokenizer_;
     std::string place_, text_, date_, description_;
     bool prints_date_;
-    ChatTemplate template_;
-    std::optional<ChatTemplate> tool_use_;
+    Known default_;
+    std::optional<Known> tool_use_;
     TemplateSettings settings_;
     bool wants_parts_ = false;  // the template shows content only where it is a list of parts
     std::vector<int32_t> turn_ends_;

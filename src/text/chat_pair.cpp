@@ -23,8 +23,8 @@ class PairReader {
 
     ChatPair read() {
         const bool is_whole = begins_with_question(chosen_.messages()) || begins_with_question(rejected_.messages());
-        const Json question = is_whole ? shared_question() : question_beside();
-        if (is_whole) require_same_question(question);
+        const ChatReader question = is_whole ? shared_question() : question_beside();
+        if (is_whole) require_same_question(question.messages());
         return {chat_of(question, chosen_, "chosen", is_whole), chat_of(question, rejected_, "rejected", is_whole)};
     }
 
@@ -46,7 +46,7 @@ class PairReader {
     }
 
     // What both conversations begin with, up to where they differ: it ends before an answer.
-    Json shared_question() const {
+    ChatReader shared_question() const {
         const Json &a = chosen_.messages(), &b = rejected_.messages();
         size_t count = 0;
         while (count < a.size() && count < b.size() && is_same(a[count], b[count])) ++count;
@@ -55,11 +55,17 @@ class PairReader {
             throw UserError(ExitCode::data, where_,
                             "\"chosen\" and \"rejected\" are conversations with different questions")
                 .hint(kWholeForm);
-        return Json(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(count));
+        return first_of(chosen_, count);
+    }
+
+    ChatReader first_of(const ChatReader& whole, size_t count) const {
+        ChatReader reader(row_, where_);
+        for (size_t i = 0; i < count; ++i) reader.add_again(whole, i, /*may_be_learnt=*/false);
+        return reader;
     }
 
     // The keys of the row that ask, where the answers are answers alone.
-    Json question_beside() const {
+    ChatReader question_beside() const {
         ChatReader reader(row_, where_);
         std::string key;
         const Json* const messages = find_messages(row_, names_, key, where_);
@@ -73,16 +79,15 @@ class PairReader {
         reader.put_system(row_);
         reader.require_agreement(row_, names_, /*is_question=*/true);
         if (reader.is_empty()) throw UserError(ExitCode::data, where_, "the answers have no question").hint(kWholeForm);
-        Json question = reader.messages();
+        const Json& last = reader.messages().back();
+        if (!is_answer(last)) return reader;
         // Some repeat the preferred answer there.
-        if (is_answer(question.back())) {
-            if (question.back() != chosen_.messages().front())
-                throw UserError(ExitCode::data, where_, "\"{}\" ends in an answer that is not the chosen one", key)
-                    .hint("a conversation that ends in a question");
-            question.erase(question.size() - 1);
-        }
-        if (question.empty()) throw UserError(ExitCode::data, where_, "the answers have no question").hint(kWholeForm);
-        return question;
+        if (last != chosen_.messages().front())
+            throw UserError(ExitCode::data, where_, "\"{}\" ends in an answer that is not the chosen one", key)
+                .hint("a conversation that ends in a question");
+        if (reader.size() == 1)
+            throw UserError(ExitCode::data, where_, "the answers have no question").hint(kWholeForm);
+        return first_of(reader, reader.size() - 1);
     }
 
     // What is next to whole conversations must be in them.
@@ -101,12 +106,10 @@ class PairReader {
             .hint(jq_command(where_, fmt::format("del({})", jq_member(key))) + ", which keeps the answers");
     }
 
-    Chat chat_of(const Json& question, const ChatReader& answer, const char* key, bool is_whole) const {
-        ChatReader reader(row_, where_);
-        const Json& messages = answer.messages();
-        for (const Json& message : question) reader.add(message, /*may_be_learnt=*/false);
-        for (size_t i = is_whole ? question.size() : 0; i < messages.size(); ++i)
-            reader.add(messages[i], answer.may_be_learnt(i));
+    Chat chat_of(const ChatReader& question, const ChatReader& answer, const char* key, bool is_whole) const {
+        ChatReader reader = first_of(question, question.size());
+        for (size_t i = is_whole ? question.size() : 0; i < answer.size(); ++i)
+            reader.add_again(answer, i, answer.may_be_learnt(i));
         if (is_whole) reader.put_system(row_);
         Chat chat = reader.take();
         if (!chat.is_answer(chat.messages.size() - 1))

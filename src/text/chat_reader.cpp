@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/json_row.h"
 #include "base/printable.h"
 #include "text/jq_command.h"
 #include "text/message.h"
+#include "text/not_finite.h"
 #include "text/row_template.h"
+#include "text/template_variables.h"
 #include "text/tool_call.h"
 
 namespace windlass {
@@ -26,7 +29,7 @@ std::string optional_text(const Json& row, const std::string& key, std::string_v
 }  // namespace
 
 Json parse_row(std::string_view json, std::string_view where) {
-    Json row = parse_json_with_digits(json, where, ExitCode::data);
+    Json row = parse_row_with_digits(json, where);
     Json kept = Json::object();
     auto& members = kept.get_ref<Json::object_t&>();
     for (auto& [key, value] : row.get_ref<Json::object_t&>())
@@ -61,18 +64,19 @@ const Json* find_messages(const Json& row, const FieldNames& names, std::string&
 ChatReader::ChatReader(const Json& row, std::string_view where) : where_(where) {
     chat_.messages = Json::array();
     ToolList tools = read_tools(find_member(row, {"tools"}), "tools", where);
+    for (const char* key : {"tools", "functions"})
+        if (const Json* const list = find_member(row, {key})) refuse_not_finite_in(*list, key, where);
     ToolList functions = read_tools(find_member(row, {"functions"}), "functions", where);
     if (!tools.tools.is_null() && !functions.tools.is_null() && tools.tools != functions.tools)
         throw UserError(ExitCode::data, where, "\"tools\" and \"functions\" are not the same").hint("\"tools\" alone");
     chat_.had_empty_members = tools.had_empty_members || functions.had_empty_members;
     chat_.tools = std::move(tools.tools.is_null() ? functions.tools : tools.tools);
+    chat_.variables = template_variables(row, where);
 }
 
 void ChatReader::add(Json message, bool may_be_learnt) {
     const std::string place = fmt::format("{}: message {}", where_, chat_.messages.size() + 1);
-    if (chat_.messages.size() == kChatMessagesMax)
-        throw UserError(ExitCode::data, place, "a conversation has at most {} messages", kChatMessagesMax)
-            .hint("cut it in several rows");
+    require_room();
     const bool message_trains = message.is_object() && message.contains("train") && message["train"] == true;
     Message made = read_message(std::move(message), chat_.tools, place);
     if (message_trains && made.json["role"] != "assistant")
@@ -80,7 +84,22 @@ void ChatReader::add(Json message, bool may_be_learnt) {
             .hint("train_turns: all, which learns every message");
     chat_.messages.push_back(std::move(made.json));
     chat_.may_be_learnt.push_back(may_be_learnt && made.is_trained.value_or(true));
+    chat_.forms.push_back(std::move(made.form));
     chat_.had_empty_members |= made.had_empty_members;
+}
+
+void ChatReader::add_again(const ChatReader& other, size_t message, bool may_be_learnt) {
+    require_room();
+    chat_.messages.push_back(other.chat_.messages[message]);
+    chat_.may_be_learnt.push_back(may_be_learnt);
+    chat_.forms.push_back(other.chat_.forms[message]);
+    chat_.had_empty_members |= other.chat_.had_empty_members;
+}
+
+void ChatReader::require_room() const {
+    if (chat_.messages.size() == kChatMessagesMax)
+        throw UserError(ExitCode::data, where_, "a conversation has at most {} messages", kChatMessagesMax)
+            .hint("cut it in several rows");
 }
 
 void ChatReader::add_all(const Json& list, std::string_view key, bool may_be_learnt) {
@@ -120,6 +139,7 @@ void ChatReader::put_system(const Json& row) {
     for (Json& message : chat_.messages) messages.push_back(std::move(message));
     chat_.messages = std::move(messages);
     chat_.may_be_learnt.insert(chat_.may_be_learnt.begin(), 0);
+    chat_.forms.insert(chat_.forms.begin(), MessageForm());
 }
 
 void ChatReader::add_history(const Json& history, bool may_be_learnt) {

@@ -10,10 +10,12 @@ namespace windlass {
 
 class ChatReader {
   public:
-    // The tools of the row are read first: they say which arguments may be null.
+    // The tools of the row are read first: they say which arguments may be null. Then what else its template is given.
     ChatReader(const Json& row, std::string_view where);
 
     void add(Json message, bool may_be_learnt = true);
+    // A message that another reader has read.
+    void add_again(const ChatReader& other, size_t message, bool may_be_learnt);
     void add_all(const Json& list, std::string_view key, bool may_be_learnt = true);
     void add_text(std::string_view role, const std::string& text, bool may_be_learnt = true);
     // A list of messages, one message, or the text of one by this role.
@@ -31,9 +33,11 @@ class ChatReader {
     const Json& messages() const { return chat_.messages; }
     bool may_be_learnt(size_t message) const { return chat_.may_be_learnt[message] != 0; }
     bool is_empty() const { return chat_.messages.empty(); }
+    size_t size() const { return chat_.messages.size(); }
     Chat take();
 
   private:
+    void require_room() const;
     void add_history(const Json& history, bool may_be_learnt);
     void require_said(const Json& row, const std::string& key, bool by_assistant) const;
 

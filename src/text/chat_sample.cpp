@@ -4,22 +4,11 @@
 #include <optional>
 
 #include "base/error.h"
+#include "text/chat_losses.h"
 #include "text/chat_written.h"
 
 namespace windlass {
 namespace {
-
-// Bytes of a text.
-struct TextSpan {
-    size_t begin = 0, end = 0;
-};
-
-// A text, and the places in it of the messages that are trained.
-struct LearntText {
-    std::string text;
-    std::vector<size_t> messages;
-    std::vector<TextSpan> spans;  // one for each of them
-};
 
 size_t common_prefix(std::string_view a, std::string_view b) {
     return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
@@ -34,17 +23,17 @@ size_t character_begin(std::string_view text, size_t at) {
 // Writes parts of one conversation.
 class Writer {
   public:
-    Writer(const Chat& chat, const ChatFormat& format, std::string_view where)
-        : chat_(chat), format_(format), where_(where) {}
+    Writer(const Chat& chat, const ChatFormat& format, const Json& tools, std::string_view where)
+        : chat_(chat), format_(format), tools_(tools), where_(where) {}
 
-    RenderedChat whole() { return count(format_.render(chat_.messages, chat_.tools, false, where_)); }
+    RenderedChat whole() { return write(chat_.messages, false); }
 
     // The first `messages` of them.
     std::string first(size_t messages, bool add_generation_prompt) {
         if (messages == 0 && !add_generation_prompt) return "";
         Json part = Json::array();
         for (size_t i = 0; i < messages; ++i) part.push_back(chat_.messages[i]);
-        return count(format_.render(part, chat_.tools, add_generation_prompt, where_)).text;
+        return write(part, add_generation_prompt).text;
     }
 
     // Where an answer is in a text that begins as `ends_with` the answer does; nothing where that is not certain.
@@ -83,7 +72,7 @@ class Writer {
         others[answer]["content"] = kOther;
         try {
             const std::string until = first(answer + 1, false);
-            const std::string other = count(format_.render(others, chat_.tools, false, where_)).text;
+            const std::string other = write(others, false).text;
             const size_t begin = other.find(kOther);
             if (!text.starts_with(until) || begin == std::string::npos) return std::nullopt;
             const bool parts_there = until.size() > begin && other.compare(0, begin, until, 0, begin) == 0;
@@ -94,7 +83,12 @@ class Writer {
     }
 
   private:
-    RenderedChat count(RenderedChat made) {
+    RenderedChat write(const Json& messages, bool add_generation_prompt) {
+        RenderedChat made = format_.render({.messages = &messages,
+                                            .tools = &tools_,
+                                            .add_generation_prompt = add_generation_prompt,
+                                            .extra = &chat_.variables},
+                                           where_);
         rendered_ += made.text.size();
         if (rendered_ > kChatRenderedBytesMax)
             throw UserError(ExitCode::data, where_, "the conversation is too long to find its answers: {} messages",
@@ -105,6 +99,7 @@ class Writer {
 
     const Chat& chat_;
     const ChatFormat& format_;
+    const Json& tools_;
     std::string_view where_;
     size_t rendered_ = 0;
     std::string problem_;
@@ -129,62 +124,6 @@ std::vector<size_t> learnt_answers(const Chat& chat, TrainTurns turns, std::stri
     std::erase_if(answers, [&](size_t answer) { return !gives_something(chat.messages[answer]); });
     return answers;
 }
-
-// Holds what is written of a conversation against what the row gives.
-class LossFinder {
-  public:
-    LossFinder(const Chat& chat, const ChatFormat& format, std::string_view where, RowNotes& notes)
-        : chat_(chat), format_(format), where_(where), notes_(notes) {}
-
-    void look(const std::vector<LearntText>& texts) {
-        for (const LearntText& learnt : texts) {
-            for (size_t i = 0; i < learnt.messages.size(); ++i) {
-                const auto [begin, end] = learnt.spans[i];
-                look_at_answer(learnt.messages[i], std::string_view(learnt.text).substr(begin, end - begin));
-            }
-        }
-        const LearntText& whole = texts.back();  // the longest, where answers have texts of their own
-        if (whole.messages.empty())              // every turn is learned
-            for (size_t i = 0; i < chat_.messages.size(); ++i)
-                if (chat_.is_answer(i) && chat_.may_be_learnt[i]) look_at_answer(i, whole.text);
-        std::string around;
-        for (const LearntText& learnt : texts) around += without_answers(learnt);
-        // Texts of single answers end there.
-        const size_t end = whole.messages.empty() ? chat_.messages.size() : whole.messages.back();
-        for (const std::string& what : missing_around(chat_, end, around)) note(what);
-    }
-
-  private:
-    void look_at_answer(size_t message, std::string_view text) {
-        const Written written = answer_in(chat_.messages[message], text);
-        if (written.nothing)
-            throw UserError(ExitCode::data, where_, "message {}: the template ({}) writes nothing of this answer ({})",
-                            message + 1, format_.place(), fmt::join(written.missing, ", "))
-                .hint("\"train\": false in this message, or a template that writes it, in chat_template: FILE");
-        for (const std::string& what : written.missing) note(what);
-    }
-
-    static std::string without_answers(const LearntText& learnt) {
-        std::string text = learnt.text;
-        if (learnt.messages.empty()) return text;
-        for (size_t i = learnt.spans.size(); i-- > 0;)
-            text.erase(learnt.spans[i].begin, learnt.spans[i].end - learnt.spans[i].begin);
-        return text;
-    }
-
-    // Once for a row.
-    void note(const std::string& what) {
-        if (std::ranges::find(noted_, what) != noted_.end()) return;
-        noted_.push_back(what);
-        notes_.add(fmt::format("the chat template ({}) leaves out {} that rows have", format_.place(), what), where_);
-    }
-
-    const Chat& chat_;
-    const ChatFormat& format_;
-    std::string_view where_;
-    RowNotes& notes_;
-    std::vector<std::string> noted_;
-};
 
 // The k-th mark is the k-th answer's.
 std::optional<LearntText> by_marks(const Chat& chat, RenderedChat& whole, const std::vector<size_t>& answers) {
@@ -345,7 +284,7 @@ Sample sample_of(const LearntText& learnt, const ChatFormat& format, bool add_eo
 
 std::vector<LearntText> learnt_texts(const Chat& chat, const ChatFormat& format, TrainTurns turns,
                                      const std::vector<size_t>& answers, std::string_view where) {
-    Writer writer(chat, format, where);
+    Writer writer(chat, format, chat.tools, where);
     RenderedChat whole = writer.whole();
     std::vector<LearntText> texts;
     if (turns == TrainTurns::all) {
@@ -367,13 +306,15 @@ std::vector<LearntText> learnt_texts(const Chat& chat, const ChatFormat& format,
 
 }  // namespace
 
-std::vector<Sample> chat_samples(const Chat& chat, const ChatFormat& format, TrainTurns turns, bool add_eos,
+std::vector<Sample> chat_samples(Chat chat, const ChatFormat& format, TrainTurns turns, bool add_eos,
                                  std::string_view where, RowNotes& notes) {
+    note_unread(chat, format, where, notes);
+    format.adapt(chat.messages, chat.forms, chat.tools);
     const std::vector<size_t> answers = learnt_answers(chat, turns, where);
     std::vector<Sample> samples;
     if (answers.empty() && turns != TrainTurns::all) return samples;
     const std::vector<LearntText> texts = learnt_texts(chat, format, turns, answers, where);
-    LossFinder(chat, format, where, notes).look(texts);
+    note_losses(chat, texts, format, where, notes);
     if (chat.had_empty_members)
         notes.add(
             "null members of calls and tools were left out; arguments and tools that are the text of JSON keep theirs",

@@ -32,7 +32,7 @@ inline constexpr size_t kChatRenderedBytesMax = size_t{1} << 30;
 // naming `where`: nothing to learn, an answer whose turn no token ends, a template that cannot write the conversation
 // or writes nothing of an answer. What else it leaves out goes to `notes`. `add_eos`: an answer at the end of the text,
 // which no token ends, gets the tokenizer's EOS.
-std::vector<Sample> chat_samples(const Chat& chat, const ChatFormat& format, TrainTurns turns, bool add_eos,
+std::vector<Sample> chat_samples(Chat chat, const ChatFormat& format, TrainTurns turns, bool add_eos,
                                  std::string_view where, RowNotes& notes);
 
 }  // namespace windlass

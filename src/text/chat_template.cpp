@@ -2,15 +2,15 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/reasoning_keys.h"
 #include "text/template/interpreter.h"
+#include "text/template/operators.h"
 
 namespace windlass {
 namespace {
 
-// The names under which messages carry reasoning. Templates read the first, those of gpt-oss the second.
-constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
-
-// {"thinking": reasoning, **message, "reasoning_content": reasoning}, as transformers makes it.
+// {"thinking": reasoning, **message, "reasoning_content": reasoning}, as transformers makes it: most templates read the
+// last name, those of gpt-oss the first.
 jinja::Value with_reasoning(jinja::Arena& arena, const jinja::Value& message) {
     if (message.kind != jinja::Kind::dict) return message;
     const auto find = [&](std::vector<jinja::Member>& members, std::string_view name) {
@@ -19,7 +19,7 @@ jinja::Value with_reasoning(jinja::Arena& arena, const jinja::Value& message) {
     };
     std::vector<jinja::Member> members(message.mapping->all().begin(), message.mapping->all().end());
     jinja::Value reasoning;
-    for (const std::string_view name : kReasoning) {
+    for (const std::string_view name : kSharedReasoningKeys) {
         const auto found = find(members, name);
         if (reasoning.kind == jinja::Kind::undefined && found != members.end() &&
             found->value.kind != jinja::Kind::none)
@@ -63,6 +63,13 @@ void define_all(jinja::Interpreter& interpreter, jinja::Arena& arena, const Chat
 
 }  // namespace
 
+std::string json_text(const Json& value) {
+    jinja::Arena arena{TemplateLimits()};
+    jinja::TextBuilder out(arena);
+    jinja::write_json(out, value_of_json(arena, value), {});
+    return out.take();
+}
+
 ChatTemplate::ChatTemplate(std::unique_ptr<const jinja::Program> program) : program_(std::move(program)) {}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
@@ -78,6 +85,10 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string_view where
 
 bool ChatTemplate::marks_generation() const {
     return program_->marks_generation;
+}
+
+bool ChatTemplate::names(std::string_view name) const {
+    return program_->words.contains(name);
 }
 
 RenderedChat ChatTemplate::render(const ChatToRender& chat, const TemplateSettings& settings,

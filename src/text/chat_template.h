@@ -47,6 +47,9 @@ struct TemplateSettings {
     TemplateLimits limits;
 };
 
+// The value as templates write it with `tojson`.
+std::string json_text(const Json& value);
+
 namespace jinja {
 struct Program;
 }
@@ -60,6 +63,8 @@ class ChatTemplate {
     RenderedChat render(const ChatToRender& chat, const TemplateSettings& settings, std::string_view where) const;
 
     bool marks_generation() const;  // whether it has {% generation %} blocks
+    // Whether it may read a variable or a member of this name: the name occurs in its expressions.
+    bool names(std::string_view name) const;
 
     ChatTemplate(ChatTemplate&&) noexcept;
     ChatTemplate& operator=(ChatTemplate&&) noexcept;

@@ -23,8 +23,11 @@ bool gives_something(const Json& answer);
 // Whether its content is all that it gives.
 bool gives_content_alone(const Json& answer);
 
-// "tools", "system messages", "tool messages", ..., where the text outside of the answers lacks some of them.
-// Messages from `end` on do not count.
-std::vector<std::string> missing_around(const Chat& chat, size_t end, std::string_view text);
+// Whether the text says what the tools are.
+bool has_tools(const Chat& chat, std::string_view text);
+// Of the messages before `end`, those whose content is not in the text, each in a place that no other one takes: the
+// same words in another message do not count. `elsewhere`, in order: messages that the text is without.
+std::vector<size_t> lost_messages(const Chat& chat, size_t end, const std::vector<size_t>& elsewhere,
+                                  std::string_view text);
 
 }  // namespace windlass

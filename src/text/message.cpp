@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "text/not_finite.h"
+#include "text/reasoning_keys.h"
 #include "text/tool_call.h"
 
 namespace windlass {
@@ -30,8 +32,6 @@ constexpr std::string_view kDetailKeys[] = {"train_detail", "training_detail", "
 constexpr std::string_view kMediaKeys[] = {
     "image", "images", "image_url", "image_path", "image_paths", "input_image", "video",       "videos",    "video_url",
     "audio", "audios", "audio_url", "file",       "files",       "input_audio", "attachments", "input_file"};
-// The names under which messages carry reasoning, those that transformers hands on first.
-constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
 // Types of parts that are text, of the APIs of OpenAI.
 constexpr std::string_view kTextTypes[] = {"text", "input_text", "output_text"};
 
@@ -105,7 +105,7 @@ void refuse_what_is_no_text(const Json& message, std::string_view place) {
 // What one member says and another one contradicts.
 void require_one_reasoning(const Json& message, std::string_view place) {
     const Json* first = nullptr;
-    for (const std::string_view key : kReasoningKeys) {
+    for (const std::string_view key : kSharedReasoningKeys) {
         const Json* const value = find_member(message, {key});
         if (!value || is_nothing(*value)) continue;
         if (first && *first != *value)
@@ -115,37 +115,44 @@ void require_one_reasoning(const Json& message, std::string_view place) {
     }
 }
 
+// Null, empty, or made of nulls. A list of empty calls is not.
+bool is_no_value(const Json& value) {
+    return value == "" || (value.is_structured() && value.empty()) || is_made_of_nulls(value);
+}
+
 // Adds the calls of OpenAI's older "function_call", of sharegpt's roles, and of "tool_calls".
-bool take_calls(Json& message, const Json& tools, std::string_view place) {
-    bool had_empty = false;
+void take_calls(Message& made, const Json& tools, std::string_view place) {
+    Json& message = made.json;
     Json calls = message.value("tool_calls", Json::array());
-    if (is_nothing(calls)) calls = Json::array();
+    if (is_no_value(calls)) calls = Json::array();
     if (calls.is_string()) calls = calls_in_text(calls.get<std::string>(), place);
     if (!calls.is_array())
         throw UserError(ExitCode::data, place, "\"tool_calls\" is {} and not a list", calls.type_name())
             .hint(kCallForm);
-    calls.erase(std::remove_if(calls.begin(), calls.end(), is_nothing<Json>), calls.end());
+    calls.erase(std::remove_if(calls.begin(), calls.end(), is_made_of_nulls), calls.end());
     const Json old = message.value("function_call", Json());
+    const bool has_old = !is_no_value(old);
     message.erase("tool_calls");
     message.erase("function_call");
-    if (!is_nothing(old) && calls.empty()) calls.push_back(old);
+    if (has_old && calls.empty()) calls.push_back(old);
     for (Json& call : calls) {
         call = call_of(std::move(call), place);
-        had_empty |= open_call(call, tools, place);
+        OpenedCall opened = open_call(call, tools, place);
+        made.had_empty_members |= opened.had_empty_members;
+        made.form.call_texts.push_back(std::move(opened.arguments_text));
     }
-    if (!is_nothing(old)) {
+    if (has_old) {
         Json other = call_of(old, place);
         open_call(other, tools, place);
         if (calls.size() != 1 || calls[0]["function"] != other["function"])
             throw UserError(ExitCode::data, place, "\"function_call\" and \"tool_calls\" are not the same")
                 .hint("\"tool_calls\" alone");
     }
-    if (calls.empty()) return had_empty;
+    if (calls.empty()) return;
     if (message["role"] != "assistant")
         throw UserError(ExitCode::data, place, "a message that no model writes has calls of tools")
             .hint("the calls in an assistant's message");
     message["tool_calls"] = std::move(calls);
-    return had_empty;
 }
 
 // The role as the row writes it. Where two members say it they must mean the same.
@@ -232,12 +239,15 @@ Message read_message(Json message, const Json& tools, std::string_view place) {
         made.json["content"] = "";
         made.json["tool_calls"] = calls_in_text(text_at(*content, "value", place), place);
     } else if (content) {
-        // What is null is not there, as transformers has it: of OpenAI's "content" of a call many templates would write
-        // "None".
+        // What is null is not there: of OpenAI's "content" of a call many templates would write "None". Those that ask
+        // for it get it (text/chat_format.h).
         made.json["content"] = text_of_content(*content, "content", place);
     }
     take_other_members(message, made.json);
-    made.had_empty_members = take_calls(made.json, tools, place);
+    if (const Json* const calls = find_member(made.json, {"tool_calls", "function_call"}))
+        refuse_not_finite_in(*calls, "tool_calls", place);
+    take_calls(made, tools, place);
+    made.form.has_null_content = !content && message.contains("content");
     if (made.json.contains("content") || made.json.contains("tool_calls")) return made;
     // An answer of nothing is no fault of the row: it is not trained.
     if (made.json["role"] != "assistant" || !message.contains("content"))

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "text/message_form.h"
 
 namespace windlass {
 
@@ -16,6 +17,7 @@ struct Message {
     Json json;                       // {"role", "content"?, ...}
     std::optional<bool> is_trained;  // as the row says, if it does
     bool had_empty_members = false;  // some were left out
+    MessageForm form;
 };
 
 // Throws UserError(data) naming `place`: a role that there is not, content that is not text, calls that are none, two

@@ -17,7 +17,7 @@ std::vector<int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& t
 }
 
 std::vector<int32_t> chat_prompt_ids(const ChatFormat& format, const Json& messages) {
-    const std::string text = format.render(messages, nullptr, /*add_generation_prompt=*/true, "conversation").text;
+    const std::string text = format.render({.messages = &messages, .add_generation_prompt = true}, "conversation").text;
     std::vector<int32_t> ids = format.tokenizer().encode(text, false);
     if (ids.empty())
         throw UserError(ExitCode::model, format.place(), "the template writes nothing before an answer")

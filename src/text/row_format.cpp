@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/json_row.h"
 #include "text/jq_command.h"
 #include "text/row_keys.h"
 #include "text/row_template.h"
@@ -67,7 +67,7 @@ std::string text_of(const SortedJson& row, const std::string& key, bool required
 
 // What only a chat template has a place for.
 void refuse_conversation_keys(const SortedJson& json, std::string_view where) {
-    for (const char* key : {"system", "system_prompt", "history", "tools", "functions"})
+    for (const char* key : {"system", "system_prompt", "history", "tools", "functions", "chat_template_kwargs"})
         if (json.contains(key) && !is_nothing(json[key]))
             throw UserError(ExitCode::data, where,
                             "the row has \"{}\", for which a prompt without a chat template has no place", key)
@@ -206,7 +206,7 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
 
 Row read_row(std::string_view text, const FieldNames& names, std::optional<RowFormat> expected, std::string_view where,
              RowNotes& notes, bool alpaca_is_chat) {
-    SortedJson json = parse_sorted_json(text, where, ExitCode::data);
+    SortedJson json = parse_sorted_row(text, where);
     if (!json.is_object()) {
         UserError error(ExitCode::data, where, "the row is {} and not an object", json.type_name());
         if (json.is_array())

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
 #include "text/jq_command.h"
+#include "text/not_finite.h"
 
 namespace windlass {
 namespace {
@@ -20,6 +22,7 @@ constexpr std::string_view kNoMedia = "pictures, sound and films are not trained
 constexpr std::string_view kDropMedia = "rows of text alone: leave those out that have some";
 constexpr std::string_view kBadAnswer = "rows that call an answer bad are for KTO, which is not supported";
 constexpr std::string_view kKeepGood = "rows of good answers: ";
+constexpr std::string_view kSelect = "select({0} != {1})";
 constexpr std::string_view kWeight = "rows have no weights";
 constexpr std::string_view kNoWeight = "repeat the rows that matter more, or remove the key";
 constexpr std::string_view kOwnPrompt = "this format writes no conversation and has no place for it";
@@ -28,8 +31,9 @@ constexpr std::string_view kHalfPair = "one of \"chosen\" and \"rejected\" is mi
 constexpr std::string_view kWholePair = "both for a pair of answers (objective: dpo), or \"messages\" alone";
 constexpr std::string_view kOneRow = "rows that others packed are not read: their documents would see each other";
 constexpr std::string_view kUnpacked = "rows of one document each, and packing: true";
-constexpr std::string_view kRenders = "it would change how the template writes the row, which is the same for all rows";
-constexpr std::string_view kNoRendering = "chat_template: FILE, with a template that writes rows so";
+constexpr std::string_view kRenders = "the template sees only what \"chat_template_kwargs\" holds";
+constexpr std::string_view kMove = "the same in there: ";
+constexpr std::string_view kMoved = ".chat_template_kwargs{0} = {0} | del({0})";
 constexpr std::string_view kPartly = "answers are trained whole or not at all";
 constexpr std::string_view kTrainFlag = "\"train\": false in messages that are not to be trained";
 
@@ -80,10 +84,10 @@ constexpr RowKey kKeys[] = {
     {"cu_seq_lens_q", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
     {"document_ids", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
     {"segment_ids", {unread, unread, unread, empty, unread, unread}, kOneRow, kUnpacked},
-    {"label", {not_false, good, good, not_false, unread, good}, kBadAnswer, kKeepGood},
-    {"kto_tag", {good, good, good, good, unread, good}, kBadAnswer, kKeepGood},
-    {"desirable", {good, good, good, good, unread, good}, kBadAnswer, kKeepGood},
-    {"train", {good, good, good, good, good, good}, kNotTrained, kLeaveOut},
+    {"label", {not_false, good, good, not_false, unread, good}, kBadAnswer, kKeepGood, kSelect},
+    {"kto_tag", {good, good, good, good, unread, good}, kBadAnswer, kKeepGood, kSelect},
+    {"desirable", {good, good, good, good, unread, good}, kBadAnswer, kKeepGood, kSelect},
+    {"train", {good, good, good, good, good, good}, kNotTrained, kLeaveOut, kSelect},
     {"loss_scale", {one, one, one, one, one, one}, kWeight, kNoWeight},
     {"weight", {one, one, one, one, one, one}, kWeight, kNoWeight},
     {"loss_weight", {one, one, one, one, one, one}, kWeight, kNoWeight},
@@ -97,9 +101,9 @@ constexpr RowKey kKeys[] = {
     {"videos", {empty, empty, empty, empty, empty, empty}, kNoMedia, kDropMedia},
     {"audio", {empty, empty, empty, empty, empty, empty}, kNoMedia, kDropMedia},
     {"audios", {empty, empty, empty, empty, empty, empty}, kNoMedia, kDropMedia},
-    {"chat_template_kwargs", {unread, unread, empty, unread, empty, empty}, kRenders, kNoRendering},
-    {"enable_thinking", {unread, unread, empty, unread, empty, empty}, kRenders, kNoRendering},
-    {"documents", {unread, unread, empty, unread, empty, empty}, kRenders, kNoRendering},
+    {"chat_template_kwargs", {unread, unread, read, unread, read, read}},
+    {"enable_thinking", {unread, unread, empty, unread, empty, empty}, kRenders, kMove, kMoved},
+    {"documents", {unread, unread, empty, unread, empty, empty}, kRenders, kMove, kMoved},
 };
 
 // Names and counts that people keep with their rows.
@@ -200,17 +204,25 @@ bool is_one(const SortedJson& value) {
     return is_nothing(value) || value == 1 || value == "1" || value == "1.0";
 }
 
-// What a table says of whether an answer is good; nothing for a value that is no judgement.
+// What a table says of whether an answer is good; nothing for a value that is no judgement, such as the name or the
+// number of a class.
 std::optional<bool> judgement(const SortedJson& value) {
     if (value.is_boolean()) return value.get<bool>();
-    if (value.is_number()) return value == 0 ? std::optional(false) : value == 1 ? std::optional(true) : std::nullopt;
+    if (value.is_number())
+        return value == 0 || value == -1 ? std::optional(false) : value == 1 ? std::optional(true) : std::nullopt;
     if (!value.is_string()) return std::nullopt;
-    const std::string& text = value.get_ref<const std::string&>();
-    for (const std::string_view no : {"false", "False", "FALSE", "0"})
+    std::string text = value.get<std::string>();
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+    for (const std::string_view no : {"false", "0", "-1", "bad", "undesirable", "rejected"})
         if (text == no) return false;
-    for (const std::string_view yes : {"true", "True", "TRUE", "1"})
+    for (const std::string_view yes : {"true", "1", "good", "desirable", "chosen"})
         if (text == yes) return true;
     return std::nullopt;
+}
+
+// 0 and -1, which may be a judgement or a class.
+bool may_be_class(const SortedJson& value) {
+    return value.is_number() || value == "0" || value == "-1";
 }
 
 enum class Verdict { fine, refused, unread };
@@ -245,12 +257,13 @@ std::string shown(const SortedJson& value) {
     return printable(text);
 }
 
-std::string way_out(const RowKey& entry, KeyUse use, std::string_view key, const std::string& value,
-                    std::string_view where) {
+std::string way_out(const RowKey& entry, std::string_view key, const SortedJson& value, std::string_view where) {
     const std::string member = jq_member(key);
-    const bool is_judgement = use == KeyUse::good || use == KeyUse::not_false;
-    return std::string(entry.way) +
-           (is_judgement ? jq_command(where, fmt::format("select({} != {})", member, value)) : "");
+    std::string way(entry.way);
+    if (!entry.filter.empty()) way += jq_command(where, fmt::format(fmt::runtime(entry.filter), member, shown(value)));
+    if (entry.key == "label" && may_be_class(value))
+        way += ", or where it is a class: " + jq_command(where, fmt::format("del({})", member));
+    return way;
 }
 
 std::string listed(const std::vector<std::string_view>& keys) {
@@ -294,6 +307,7 @@ void check_keys(const SortedJson& row, RowFormat format, const FieldNames& names
     for (const auto& [key, value] : row.items()) {
         const std::string_view standard = standard_key(key, names);
         const KeyUse use = use_of(standard, format);
+        if (use != KeyUse::unread && use != KeyUse::inert) refuse_not_finite(value, key, where);
         switch (verdict_of(use, value)) {
             case Verdict::fine:
                 break;
@@ -303,7 +317,7 @@ void check_keys(const SortedJson& row, RowFormat format, const FieldNames& names
             case Verdict::refused: {
                 const RowKey& entry = *find_key(standard);
                 throw UserError(ExitCode::data, where, "\"{}\" is {}: {}", printable(key), shown(value), entry.reason)
-                    .hint(way_out(entry, use, key, shown(value), where));
+                    .hint(way_out(entry, key, value, where));
             }
         }
     }

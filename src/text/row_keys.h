@@ -32,6 +32,7 @@ struct RowKey {
     KeyUse uses[kRowFormats];   // in the order of RowFormat
     std::string_view reason{};  // why it is refused
     std::string_view way{};     // what to do then
+    std::string_view filter{};  // of jq, which does it: {0} is the member, {1} its value
 };
 
 std::span<const RowKey> row_keys();

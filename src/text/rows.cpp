@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "text/chat_format.h"
 #include "text/chat_sample.h"
+#include "text/jq_command.h"
 #include "text/row_reader.h"
 #include "text/row_template.h"
 #include "text/vocab.h"
@@ -41,8 +42,8 @@ class SampleMaker {
             return samples;
         }
         const ChatFormat& format = require_template(where);
-        const Chat chat = read_chat(json, row.format, options_.fields, where);
-        samples = chat_samples(chat, format, options_.train_turns, options_.add_eos, where, report_.notes);
+        samples = chat_samples(read_chat(json, row.format, options_.fields, where), format, options_.train_turns,
+                               options_.add_eos, where, report_.notes);
         if (samples.empty()) ++report_.dropped_empty;
         return samples;
     }
@@ -109,10 +110,10 @@ class SampleMaker {
         std::vector<Sample> samples;
         if (row.is_chat) {
             const ChatFormat& format = require_template(where);
-            const ChatPair pair = read_chat_pair(json, options_.fields, where);
-            for (const Chat* chat : {&pair.chosen, &pair.rejected}) {
-                std::vector<Sample> made =
-                    chat_samples(*chat, format, TrainTurns::assistant, options_.add_eos, where, report_.notes);
+            ChatPair pair = read_chat_pair(json, options_.fields, where);
+            for (Chat* chat : {&pair.chosen, &pair.rejected}) {
+                std::vector<Sample> made = chat_samples(std::move(*chat), format, TrainTurns::assistant,
+                                                        options_.add_eos, where, report_.notes);
                 if (made.size() > 1)
                     throw UserError(ExitCode::data, where,
                                     "the template writes the answers of this pair in several texts")
@@ -297,6 +298,7 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
             for (const Sample& sample : samples) tokenizer.require_rows(sample.ids, where);
         } catch (UserError& error) {
             if (error.code() != ExitCode::data) throw;
+            remark_on_digits(error, raw->text);
             if (!options.skip_malformed) {
                 offer_to_skip(error);
                 throw;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/json_row.h"
 #include "text/task.h"
 
 namespace windlass {
@@ -31,7 +31,7 @@ std::optional<std::string> text_of(const SortedJson& value) {
 class RowTexts {
   public:
     RowTexts(const TaskSpec& task, std::string_view json, std::string_view where)
-        : task_(task), where_(where), row_(parse_sorted_json(json, where, ExitCode::data)) {
+        : task_(task), where_(where), row_(parse_sorted_row(json, where)) {
         if (!row_.is_object())
             throw UserError(ExitCode::data, where_, "the row is {} and not an object", row_.type_name());
     }

@@ -111,17 +111,19 @@ const Json& schema_of(const Json& name, const Json& tools) {
     return no_json();
 }
 
-// Templates print a call's arguments as JSON: text that holds an object would be quoted a second time. Whether it did.
-bool open_arguments(Json& function, std::string_view where) {
+// Templates print a call's arguments as JSON: text that holds an object would be quoted a second time. The text, where
+// it was one.
+std::string open_arguments(Json& function, std::string_view where) {
     const auto arguments = function.find("arguments");
-    if (arguments == function.end()) return false;
+    if (arguments == function.end()) return "";
     if (arguments->is_null() || *arguments == "" || *arguments == "null") *arguments = Json::object();
-    if (!arguments->is_string()) return false;
+    if (!arguments->is_string()) return "";
     try {
-        Json opened = parse_json_with_digits(arguments->get_ref<const std::string&>(), where, ExitCode::data);
+        std::string text = arguments->get<std::string>();
+        Json opened = parse_json_with_digits(text, where, ExitCode::data);
         if (opened.is_object()) {
             *arguments = std::move(opened);
-            return true;
+            return text;
         }
     } catch (const UserError&) {
         // said below
@@ -162,26 +164,27 @@ Json call_of(Json call, std::string_view where) {
     return call;
 }
 
-bool open_call(Json& call, const Json& tools, std::string_view where) {
+bool is_made_of_nulls(const Json& value) {
+    return value.is_null() || (value.is_structured() && !value.empty() && std::ranges::all_of(value, is_made_of_nulls));
+}
+
+OpenedCall open_call(Json& call, const Json& tools, std::string_view where) {
     bool dropped = erase_members(call, is_null_member);
     Json& function = call["function"];
-    const bool was_text = open_arguments(function, where);
+    std::string text = open_arguments(function, where);
     dropped |= erase_members(function, is_null_member);
-    if (was_text) return dropped;
+    if (!text.empty()) return {dropped, std::move(text)};
     const Json& schema = schema_of(member_of(function, "name"), tools);
     for (auto& [key, value] : function.get_ref<Json::object_t&>())
         dropped |= key == "arguments" ? drop_empty_arguments(value, schema) : drop_empty_members(value);
-    return dropped;
+    return {dropped, ""};
 }
 
 Json calls_in_text(const std::string& text, std::string_view where) {
     Json calls = Json::array();
     Json parsed = parse_json_with_digits(text, where, ExitCode::data);
     if (!parsed.is_array()) parsed = Json::array({std::move(parsed)});
-    for (Json& call : parsed) {
-        calls.push_back(call_of(std::move(call), where));
-        open_arguments(calls.back()["function"], where);
-    }
+    for (Json& call : parsed) calls.push_back(call_of(std::move(call), where));
     return calls;
 }
 

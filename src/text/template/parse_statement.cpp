@@ -277,6 +277,8 @@ Target Parser::parse_one_target(bool with_member) {
 
 void parse_program(Program& program) {
     std::vector<Token> tokens = tokenize(program);
+    for (const Token& token : tokens)
+        if (token.kind == TokenKind::name || token.kind == TokenKind::string) program.words.insert(token.text);
     Parser parser(program, std::move(tokens));
     program.body = parser.run();
     find_hidden_names(program);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,9 +113,10 @@ struct Stmt {
 
 struct Program {
     std::string where;
-    std::string source;             // with newlines as \n; tokens point into it
-    std::deque<std::string> texts;  // string literals, whose escapes are read
-    std::deque<std::string> names;  // of variables, by their number
+    std::string source;                // with newlines as \n; tokens point into it
+    std::deque<std::string> texts;     // string literals, whose escapes are read
+    std::deque<std::string> names;     // of variables, by their number
+    std::set<std::string_view> words;  // every name and string literal
     Body body;
     HiddenNames hidden;
     int loop_name = -1;  // the variable "loop"

@@ -180,14 +180,23 @@ TEST(RowMeaning, KeysThatWouldChangeWhatIsTrainedAreRefused) {
         EXPECT_THAT(refused_row(row + R"(, "weight": 0.5})"), HasSubstr("rows have no weights")) << row;
         EXPECT_EQ(read_them(row + R"(, "weight": 1.0, "images": null})").texts.size(), 1u) << row;
     }
-    EXPECT_THAT(refused_row(R"({"prompt": "q", "completion": "a", "label": 0})"), HasSubstr("KTO"));
-    EXPECT_THAT(refused_row(R"({"prompt": "q", "completion": "a", "label": "False"})"), HasSubstr("KTO"));
+    const auto labelled = [](const char* label) {
+        return fmt::format(R"({{"prompt": "q", "completion": "a", "label": {}}})", label);
+    };
+    for (const char* bad : {"0", "-1", "\"0\"", "\"-1\""})
+        EXPECT_THAT(refused_row(labelled(bad)),
+                    AllOf(HasSubstr("KTO"), HasSubstr(fmt::format("select(.label != {})", bad)),
+                          HasSubstr("where it is a class: jq -c 'del(.label)'")));
+    for (const char* bad : {"\"False\"", "\"bad\"", "\"Bad\"", "\"undesirable\"", "\"rejected\""})
+        EXPECT_THAT(refused_row(labelled(bad)), AllOf(HasSubstr("KTO"), testing::Not(HasSubstr("class")))) << bad;
+    for (const char* good : {"1", "\"good\"", "\"desirable\"", "\"chosen\""})
+        EXPECT_THAT(read_them(labelled(good)).report.notes.lines(), testing::IsEmpty()) << good;
+    for (const char* other : {"2", "7", "\"positive\"", "\"sports\""})
+        EXPECT_THAT(read_them(labelled(other)).report.notes.unread_keys(), ElementsAre(std::pair("label", 1))) << other;
     EXPECT_THAT(read_them(R"({"text": "a film", "label": 0})").report.notes.unread_keys(),
                 testing::Contains(std::pair("label", 1)))
         << "a class";
     EXPECT_THAT(refused_row(R"({"prompt": "q", "completion": "a", "system": "s"})"), HasSubstr("no place"));
-    EXPECT_THAT(refused_row(R"({"messages": [], "chat_template_kwargs": {"enable_thinking": false}})"),
-                HasSubstr("chat_template_kwargs"));
 }
 
 TEST(RowMeaning, KeysThatNobodyKnowsAreCountedOnce) {

@@ -287,8 +287,24 @@ TEST(JqCommand, ReadsFilesOfEachKind) {
     EXPECT_EQ(jq_command("a.jsonl.gz:3", "del(.x)"), "gzip -dc a.jsonl.gz | jq -c 'del(.x)' > NEW.jsonl");
     EXPECT_EQ(jq_command("a:b.json.zst:3", "."), "zstd -dc a:b.json.zst | jq -c '.[] | .' > NEW.jsonl");
     EXPECT_THAT(jq_command("a.csv:3", "del(.x)"), HasSubstr("the rows as .jsonl"));
+    EXPECT_THAT(finite_command("a.json.gz:3"),
+                HasSubstr("gzip -dc a.json.gz | python3 -c 'import json, sys; json.dump("));
     EXPECT_EQ(jq_member("x_1"), ".x_1");
     EXPECT_EQ(jq_member("a b\""), R"(.["a b\""])");
+}
+
+// 2^53 + 1 is the first that a double does not hold.
+TEST(JqCommand, SaysWhatOlderOnesDoToLongNumbers) {
+    const auto refused = [](const std::string& more) {
+        return refused_row(R"({"text": "a", "train": false, "n": )" + more + "}");
+    };
+    for (const char* whole : {"9007199254740993", "-9007199254740993", "[12345678901234567]"})
+        EXPECT_THAT(refused(whole), HasSubstr("jq -c 'select(.train != false)' ")) << whole;
+    for (const char* whole : {"9007199254740993", "-9007199254740993", "[12345678901234567]"})
+        EXPECT_THAT(refused(whole), HasSubstr("jq 1.7, as earlier ones round")) << whole;
+    for (const char* other :
+         {"9007199254740992", "0.12345678901234567", R"("12345678901234567")", R"("\"12345678901234567")"})
+        EXPECT_THAT(refused(other), Not(HasSubstr("jq 1.7"))) << other;
 }
 
 }  // namespace

@@ -132,6 +132,56 @@ TEST(RowWritten, WhatTheTemplateLeavesOutIsNoted) {
         IsEmpty());
 }
 
+// The words of a message that is left out are in another one.
+TEST(RowWritten, EachMessageIsFoundInAPlaceOfItsOwn) {
+    constexpr const char* kDropsSystem =
+        "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in "
+        "(m.tool_calls or [])[:1] %}{{ c.function | tojson }}{% endfor %}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    const auto lines = [](const std::string& messages, const char* chat_template) {
+        return read_them(R"({"messages": [)" + messages + "]}", chat_template).report.notes.lines();
+    };
+    const std::string system = R"({"role": "system", "content": "Be brief."}, )",
+                      answer = R"(, {"role": "assistant", "content": "A"})";
+    for (const char* question : {R"({"role": "user", "content": "Be brief. What is it?"})",
+                                 R"({"role": "user", "content": "I say: Be  brief."})"}) {
+        EXPECT_THAT(lines(system + question + answer, kDropsSystem),
+                    ElementsAre(HasSubstr("leaves out system messages")))
+            << question;
+        EXPECT_THAT(lines(question + (", " + system) + R"({"role": "user", "content": "R"})" + answer, kDropsSystem),
+                    ElementsAre(HasSubstr("leaves out system messages")))
+            << question;
+        EXPECT_THAT(lines(system + question + answer, kChatMl), IsEmpty()) << question;
+    }
+    // Which of two equal ones is written cannot be said.
+    EXPECT_THAT(lines(system + R"({"role": "user", "content": "Be brief."})" + answer, kDropsSystem),
+                ElementsAre(HasSubstr("leaves out ")));
+    // A template may write them in another order.
+    constexpr const char* kSystemLast =
+        "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ messages[0].content + '\n\n' if "
+        "m.role == 'user' and loop.index0 == 2 }}{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    EXPECT_THAT(
+        lines(
+            system +
+                R"({"role": "user", "content": "Q"}, {"role": "assistant", "content": "B"}, {"role": "user", "content": "R"})" +
+                answer,
+            kSystemLast),
+        IsEmpty());
+    // Of an answer, its content is not found in its reasoning, nor a call in an equal one.
+    EXPECT_THAT(
+        lines(
+            R"({"role": "user", "content": "Q"}, {"role": "assistant", "content": "4", "reasoning_content": "2 + 2 is 4, so 4"})",
+            "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.reasoning_content or m.content }}<|im_end|>\n"
+            "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"),
+        ElementsAre(HasSubstr("leaves out content")));
+    const std::string call = R"({"name": "fetch", "arguments": {"page": 1}})";
+    EXPECT_THAT(lines(R"({"role": "user", "content": "Q"}, {"role": "assistant", "content": "", "tool_calls": [)" +
+                          call + ", " + call + "]}",
+                      kDropsSystem),
+                ElementsAre(HasSubstr("leaves out tool_calls")));
+}
+
 TEST(RowWritten, AnEmptyAnswerIsNotTrained) {
     const ReadRows out =
         read_them(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]})"
