@@ -151,6 +151,36 @@ std::optional<LearntText> in_one_text(Writer& writer, const std::string& text, c
     return learnt;
 }
 
+// Each rendering would write all tools: of many, the answers are found in a text with one tool that ends as the whole
+// text does, from before the first answer. Nothing where that cannot be shown.
+std::optional<LearntText> by_one_tool(const Chat& chat, const ChatFormat& format, Writer& writer,
+                                      const std::string& text, const std::vector<size_t>& answers,
+                                      std::string_view where) {
+    constexpr size_t kManyTools = 64, kManyAnswers = 4;
+    if (!chat.tools.is_array() || chat.tools.size() < kManyTools || answers.size() < kManyAnswers) return std::nullopt;
+    try {
+        const Json one = Json::array({chat.tools.front()});
+        Writer brief_writer(chat, format, one, where);
+        const std::string brief = brief_writer.whole().text;
+        std::optional<LearntText> learnt = in_one_text(brief_writer, brief, answers);
+        if (!learnt || brief.size() > text.size()) return std::nullopt;
+        const auto shared =
+            static_cast<size_t>(std::mismatch(brief.rbegin(), brief.rend(), text.rbegin()).first - brief.rbegin());
+        if (learnt->spans.front().begin < brief.size() - shared) return std::nullopt;
+        for (TextSpan& span : learnt->spans) {
+            span.begin += text.size() - brief.size();
+            span.end += text.size() - brief.size();
+        }
+        const std::optional<TextSpan> last = writer.find(answers.back(), text);
+        if (!last || last->begin != learnt->spans.back().begin || last->end != learnt->spans.back().end)
+            return std::nullopt;
+        learnt->text = text;
+        return learnt;
+    } catch (const UserError&) {
+        return std::nullopt;  // the template fails with one tool
+    }
+}
+
 std::vector<LearntText> one_for_each(Writer& writer, const std::vector<size_t>& answers, std::string_view where) {
     std::vector<LearntText> texts;
     for (const size_t answer : answers) {
@@ -211,7 +241,9 @@ class TokenFinder {
         : text_(text),
           tokenizer_(tokenizer),
           ids_(tokenizer.encode(text, false)),
-          ends_(ends_in_text(ids_, text, tokenizer)) {}
+          ends_(ends_in_text(ids_, text, tokenizer)) {
+        if (!ends_) find_marks();
+    }
 
     const std::vector<int32_t>& ids() const { return ids_; }
     // The token that holds the byte at `at`; the number of tokens at the end of the text.
@@ -227,16 +259,46 @@ class TokenFinder {
     }
 
   private:
-    // Compares with the tokens of the text before `at`: how many are the same, and how many those are.
+    // A special token: where it begins in the text, and its place among the tokens.
+    struct Mark {
+        size_t at = 0, token = 0;
+    };
+
+    void find_marks() {
+        size_t at = 0;
+        for (size_t i = 0; i < ids_.size(); ++i) {
+            if (!tokenizer_.is_special(ids_[i])) continue;
+            const std::string spelled = tokenizer_.id_to_token(ids_[i]);
+            at = text_.find(spelled, at);
+            if (at == text_.npos) return;
+            marks_.push_back({at, i});
+            at += spelled.size();
+        }
+    }
+
+    // Compares with the tokens of the text before `at`: how many are the same, and how many those are. Text is encoded
+    // from the last special token: what is before it does not change what follows.
     std::pair<size_t, size_t> shared_with(size_t at) const {
-        const std::vector<int32_t> before = tokenizer_.encode(text_.substr(0, at), false);
-        return {static_cast<size_t>(std::ranges::mismatch(ids_, before).in1 - ids_.begin()), before.size()};
+        const auto next = std::ranges::lower_bound(marks_, at, {}, &Mark::at);
+        if (next != marks_.begin()) {
+            const Mark& mark = *std::prev(next);
+            const std::vector<int32_t> before = tokenizer_.encode(text_.substr(mark.at, at - mark.at), false);
+            if (!before.empty() && before[0] == ids_[mark.token]) return shared_from(mark.token, before);
+        }
+        return shared_from(0, tokenizer_.encode(text_.substr(0, at), false));
+    }
+
+    std::pair<size_t, size_t> shared_from(size_t token, const std::vector<int32_t>& before) const {
+        const auto rest = std::span(ids_).subspan(token);
+        return {token + static_cast<size_t>(std::ranges::mismatch(rest, before).in1 - rest.begin()),
+                token + before.size()};
     }
 
     std::string_view text_;
     const Tokenizer& tokenizer_;
     std::vector<int32_t> ids_;
     std::optional<std::vector<size_t>> ends_;
+    std::vector<Mark> marks_;  // in order; none where ends_ are known
 };
 
 // Marks an answer's tokens and the one that ends its turn.
@@ -297,7 +359,8 @@ std::vector<LearntText> learnt_texts(const Chat& chat, const ChatFormat& format,
             return texts;
         }
     }
-    if (std::optional<LearntText> learnt = in_one_text(writer, whole.text, answers)) {
+    std::optional<LearntText> learnt = by_one_tool(chat, format, writer, whole.text, answers, where);
+    if (learnt || (learnt = in_one_text(writer, whole.text, answers))) {
         texts.push_back(std::move(*learnt));
         return texts;
     }
