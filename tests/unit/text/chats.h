@@ -16,10 +16,13 @@
 namespace windlass::fixtures {
 
 // `generation` is its generation_config.json.
-inline Tokenizer chat_tokenizer(const Json& generation = {{"eos_token_id", {257, 263}}}) {
+inline Tokenizer chat_tokenizer(const Json& generation = {{"eos_token_id", {257, 263}}},
+                                const std::vector<std::string>& more_marks = {}) {
     Json json = small_tokenizer_json();
     int32_t id = 262;  // after those of the small tokenizer
-    for (const char* mark : {"<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>"})
+    std::vector<std::string> marks = {"<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>"};
+    marks.insert(marks.end(), more_marks.begin(), more_marks.end());
+    for (const std::string& mark : marks)
         json["added_tokens"].push_back({{"id", id++},
                                         {"content", mark},
                                         {"special", true},
