@@ -90,6 +90,28 @@ TEST_F(DataFiles, AreTheSameInEveryKind) {
     EXPECT_EQ(eval({"--data", sandbox_ / "packed/a.jsonl.gz", sandbox_ / "packed/c.csv"}).at("rows"), 4);
 }
 
+// Test files are not trained, and are what is evaluated, of rows that are no chats too.
+TEST_F(DataFiles, OfSplitsAreTakenWhateverTheyHold) {
+    const std::vector<std::tuple<std::string, std::string, std::string>> kinds = {
+        {"text.jsonl", R"({"text": "to train"})", R"({"text": "to test"})"},
+        {"pairs.jsonl", R"({"prompt": "to ", "completion": "train"})", R"({"prompt": "to ", "completion": "test"})"},
+        {"words.txt", "to train", "to test"},
+        {"table.csv", "text\nto train", "text\nto test"}};
+    for (const auto& [name, train, test] : kinds) {
+        const std::string folder = name.substr(0, name.find('.')), ending = name.substr(name.find('.'));
+        const std::string one = folder + "/train" + ending, other = folder + "/test" + ending;
+        std::filesystem::create_directory(sandbox_ / folder);
+        write_bytes(sandbox_ / one, train + "\n");
+        write_bytes(sandbox_ / other, test + "\n");
+        const Finished finished = dry({"--train-data", sandbox_ / folder});
+        EXPECT_EQ(finished.code, 0) << describe(finished);
+        EXPECT_THAT(finished.out, testing::AllOf(HasSubstr(one), Not(HasSubstr(other))));
+        EXPECT_THAT(finished.err, HasSubstr(other + " (test)"));
+        EXPECT_EQ(eval({"--data", sandbox_ / folder}).at("loss"), eval({"--data", sandbox_ / other}).at("loss"));
+        EXPECT_NE(eval({"--data", sandbox_ / folder}).at("loss"), eval({"--data", sandbox_ / one}).at("loss"));
+    }
+}
+
 // What ends otherwise behind a data file is still a configuration file.
 TEST_F(DataFiles, LeaveAConfigurationFileBehindThemAlone) {
     write_bytes(sandbox_ / "run.yaml", "seed: 77\n");

@@ -46,6 +46,19 @@ TEST_F(GoodInput, AnEpochOfFewRowsIsOneStep) {
                 HasSubstr("1 rows, 2 accumulation steps"));
 }
 
+// A batch that nobody chose has no row twice: as many rows as an epoch, up to 8.
+TEST_F(GoodInput, AStepHasNoRowTwiceUnlessItIsAskedFor) {
+    const auto rows_of_a_step = [&](int rows) {
+        std::vector<std::string> lines;
+        for (int i = 0; i < rows; ++i) lines.push_back(fmt::format(R"({{"text": "row {}"}})", i));
+        return said(three_rows({{"num_train_epochs", "1"}, {"train_data", sandbox_.rows("some.jsonl", lines)}}));
+    };
+    for (const int rows : {1, 7, 8})
+        EXPECT_THAT(rows_of_a_step(rows),
+                    AllOf(HasSubstr(fmt::format("{} rows, 1 accumulation step", rows)), Not(HasSubstr("times"))));
+    EXPECT_THAT(rows_of_a_step(9), HasSubstr("each row is trained 1.78 times (rows: 9 an epoch, 8 a step)"));
+}
+
 TEST_F(GoodInput, ARunWithoutARateIsWarnedOf) {
     EXPECT_THAT(said(three_rows({{"max_steps", "1"}, {"warmup_ratio", "0.1"}})),
                 HasSubstr("warning: the learning rate of every step is 0, since the run has 1 step and 1 of warmup"));

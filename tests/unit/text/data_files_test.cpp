@@ -77,6 +77,7 @@ TEST_F(DataFilesTest, OfTheSplitThatIsMeantAreTaken) {
     make({"hub/dev-0.json", "hub/train-0.json", "hub/train-1.json", "hub/more.json", "hub/eval.json"});
     make({"rest/a.jsonl", "rest/test.jsonl"});
     make({"plain/a.jsonl", "plain/b.csv.gz"});
+    make({"text/train.txt", "text/test.txt", "table/train.csv", "table/valid.tsv"});
     const std::vector<std::tuple<std::string, Names, Names>> tried = {
         {"mlx", {"mlx/train.jsonl"}, {"mlx/valid.jsonl"}},
         {"mlx/", {"mlx/train.jsonl"}, {"mlx/valid.jsonl"}},
@@ -84,6 +85,8 @@ TEST_F(DataFilesTest, OfTheSplitThatIsMeantAreTaken) {
         {"mlx/t*", {"mlx/train.jsonl"}, {"mlx/test.jsonl"}},
         {"hub", {"hub/train-0.json", "hub/train-1.json"}, {"hub/dev-0.json"}},
         {"rest", {"rest/a.jsonl"}, {"rest/test.jsonl"}},
+        {"text", {"text/train.txt"}, {"text/test.txt"}},
+        {"table", {"table/train.csv"}, {"table/valid.tsv"}},
         {"plain", {"plain/a.jsonl", "plain/b.csv.gz"}, {"plain/a.jsonl", "plain/b.csv.gz"}}};
     for (const auto& [name, train, evaluate] : tried) {
         EXPECT_EQ(find(name, RowsUse::train), train) << name;
