@@ -1,6 +1,7 @@
 // cross_entropy.h: the CPU kernels of cross_entropy and their loops; what they compute: ops.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace windlass {
@@ -13,6 +14,9 @@ struct OpSpec;
 void cross_entropy_forward_cpu(const OpCall& call, Stream& stream);
 void cross_entropy_backward_cpu(const OpCall& call, Stream& stream);
 void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream);
+
+// Products whose sum the logits are: one for each input, by its own weight.
+inline constexpr size_t kHeadProductsMax = 2;
 
 // Elements from one row of a tile of logits to the next: not a multiple of 4096 bytes, which would make rows share
 // cache sets.

@@ -17,10 +17,12 @@ constexpr IsaKernel<const CrossEntropyLoops> kCrossEntropyLoops{&baseline::kCros
 constexpr int64_t kRowsPerPiece = 4;  // of logits, of a whole vocabulary each
 constexpr int64_t kBlock = 1024;
 
+using HeadInputs = std::array<Tensor, kHeadProductsMax>;  // or weights: one for each product
+
 // Tokens [begin, begin + count) and their logits, which exist for one tile at a time.
 struct Tile {
     int64_t begin, count;
-    Tensor x;       // [count, C]
+    HeadInputs x;   // [count, C]
     Tensor logits;  // f32 [count, V]
     const int32_t* targets;
 
@@ -49,12 +51,14 @@ class Head {
           scratch_(call.scratch),
           vocab_(call.spec->weights[0][0]),
           tile_(std::min(cross_entropy_tile(vocab_), call.size->tokens())),
-          shape_(logit_shape(*call.spec)),
-          weight_(read_matrix(call.weights[0], *call.size, scratch_, team)),
-          logits_(tile_space()) {}
+          shape_(logit_shape(*call.spec)) {
+        for (size_t i = 0; i < products(); ++i) weights_[i] = read_matrix(call.weights[i], *call.size, scratch_, team);
+        logits_ = tile_space();
+    }
 
     Team& team() { return team_; }
-    const Tensor& weight() const { return weight_; }
+    size_t products() const { return call_.spec->in.size(); }
+    const Tensor& weight(size_t product) const { return weights_[product]; }
     int64_t vocab() const { return vocab_; }
     LogitShape shape() const { return shape_; }
     // Room for another tile of logits.
@@ -68,12 +72,14 @@ class Head {
         const int64_t tokens = call_.size->tokens();
         for (int64_t begin = 0; begin < tokens; begin += tile_) {
             const int64_t count = std::min(tile_, tokens - begin);
-            body({begin, count, call_.in[0].slice_rows(begin, count), logits_.slice_rows(0, count),
-                  call_.batch->targets + begin});
+            Tile tile{begin, count, {}, logits_.slice_rows(0, count), call_.batch->targets + begin};
+            for (size_t i = 0; i < products(); ++i) tile.x[i] = call_.in[i].slice_rows(begin, count);
+            body(tile);
         }
     }
     void compute_logits(const Tile& tile) {
-        gemm({.a = tile.x, .b = weight_, .c = tile.logits, .transpose_b = true}, team_);
+        for (size_t i = 0; i < products(); ++i)
+            gemm({.a = tile.x[i], .b = weights_[i], .c = tile.logits, .transpose_b = true, .accumulate = i > 0}, team_);
         if (!changes_logits(shape_)) return;
         for_row_chunks(tile.count, kRowsPerPiece, team_, [&](int64_t begin, int64_t end, int) {
             for (int64_t row = begin; row < end; ++row)
@@ -84,8 +90,8 @@ class Head {
     // Room for one number for each row of a tile.
     float* row_space() { return scratch_.floats(tile_); }
     // With room for the products of a tile. Nothing where directions come in full.
-    std::optional<HeadFactors> factors() {
-        const Weight& weight = call_.weights[0];
+    std::optional<HeadFactors> factors(size_t product) {
+        const Weight& weight = call_.weights[product];
         if (weight.left.empty()) return std::nullopt;
         return HeadFactors{InnerProducts(weight.right, tile_, *call_.size, scratch_, team_), weight.left.as<float>()};
     }
@@ -96,7 +102,7 @@ class Head {
     Scratch scratch_;
     int64_t vocab_, tile_;
     LogitShape shape_;
-    Tensor weight_;  // [V, C] in the type of the computation
+    HeadInputs weights_;  // [V, C] in the type of the computation
     Tensor logits_;
 };
 
@@ -222,22 +228,63 @@ Tensor differentiate(const Tile& tile, const OpCall& call, Head& head) {
     return gradient;
 }
 
-// change = dx W^T + x dW^T, where either may be missing; false when both are.
-bool change_logits(const Tile& tile, const Tensor& dx, const Tensor& direction, const Tensor& change, Head& head) {
-    if (!dx.empty()) gemm({.a = dx, .b = head.weight(), .c = change, .transpose_b = true}, head.team());
-    if (!direction.empty()) {
-        gemm({.a = tile.x, .b = direction, .c = change, .transpose_b = true, .accumulate = !dx.empty()}, head.team());
+// dX = G W and dW (+)= G^T X of each product; `first`: no tile before this one had a target.
+void add_gradients(const OpCall& call, const Tile& tile, const Tensor& gradient, bool first, Head& head) {
+    for (size_t i = 0; i < head.products(); ++i) {
+        const Output grad_in = grad_output(call, i);
+        if (!grad_in.value.empty())
+            gemm({.a = gradient,
+                  .b = head.weight(i),
+                  .c = grad_in.value.slice_rows(tile.begin, tile.count),
+                  .accumulate = grad_in.add},
+                 head.team());
+        const GradientSink& sink = call.sinks[i];
+        if (!sink.wanted()) continue;
+        gemm({.a = gradient,
+              .b = tile.x[i],
+              .c = sink.target,
+              .transpose_a = true,
+              .accumulate = !(first && sink.first)},
+             head.team());
     }
-    return !dx.empty() || !direction.empty();
+}
+
+// What a tile without a target gives.
+void write_nothing(const OpCall& call, const Tile& tile, Team& team) {
+    if (!call.out.empty() && !call.out[0].empty()) write_zeros(call.out[0].slice_rows(tile.begin, tile.count), team);
+    for (size_t i = 0; i < call.grad_in.size(); ++i) {
+        const Output grad_in = grad_output(call, i);
+        if (!grad_in.value.empty() && !grad_in.add) write_zeros(grad_in.value.slice_rows(tile.begin, tile.count), team);
+    }
+}
+
+// Of direction j: change = dx W^T + x dW^T, where either may be missing, of each product; false when all are.
+bool change_logits(const OpCall& call, const Tile& tile, int j, const Tensor& change, Head& head) {
+    bool moves = false;
+    const auto add = [&](const Tensor& a, const Tensor& b) {
+        gemm({.a = a, .b = b, .c = change, .transpose_b = true, .accumulate = moves}, head.team());
+        moves = true;
+    };
+    for (size_t i = 0; i < head.products(); ++i) {
+        const Tensor &dx = call.tangent_in[i], direction = direction_of(call.weights[i], j);
+        if (!dx.empty()) add(dx.slice_rows(j * call.size->tokens() + tile.begin, tile.count), head.weight(i));
+        if (!direction.empty()) add(tile.x[i], direction);
+    }
+    return moves;
 }
 
 // What all directions need of a tile that has targets.
 struct TangentTile {
     Tensor change;    // f32 [tile, V]: of one direction's logits
     float* log_sums;  // [tile]
-    std::optional<HeadFactors> factors;
+    std::array<std::optional<HeadFactors>, kHeadProductsMax> factors;
 
-    explicit TangentTile(Head& head) : change(head.tile_space()), log_sums(head.row_space()), factors(head.factors()) {}
+    explicit TangentTile(Head& head) : change(head.tile_space()), log_sums(head.row_space()) {
+        for (size_t i = 0; i < head.products(); ++i) factors[i] = head.factors(i);
+    }
+    bool has_factors() const {
+        return std::ranges::any_of(factors, [](const auto& each) { return each.has_value(); });
+    }
     void prepare(const Tile& tile, Head& head) {
         head.compute_logits(tile);
         for_row_chunks(tile.count, kRowsPerPiece, head.team(), [&](int64_t begin, int64_t end, int) {
@@ -245,7 +292,8 @@ struct TangentTile {
                 log_sums[row] =
                     static_cast<float>(kCrossEntropyLoops.pick()->log_sum_exp(row_of(tile.logits, row), head.vocab()));
         });
-        if (factors) factors->products.compute(tile.x, head.team());
+        for (size_t i = 0; i < head.products(); ++i)
+            if (factors[i]) factors[i]->products.compute(tile.x[i], head.team());
     }
 };
 
@@ -258,7 +306,8 @@ void write_tangents(const Tile& tile, const TangentTile& shared, int64_t j, cons
             const int32_t target = tile.targets[row];
             double tangent = 0;
             if (target != kIgnored) {
-                if (shared.factors) shared.factors->add_to(dl, row, j, head.vocab());
+                for (const auto& factors : shared.factors)
+                    if (factors) factors->add_to(dl, row, j, head.vocab());
                 if (changes_logits(head.shape()))
                     loops.times_slope(head.shape(), row_of(tile.logits, row), dl, head.vocab());
                 tangent = loops.expectation(row_of(tile.logits, row), dl, head.vocab(), shared.log_sums[row]) -
@@ -290,29 +339,18 @@ void cross_entropy_forward_cpu(const OpCall& call, Stream& stream) {
 
 void cross_entropy_backward_cpu(const OpCall& call, Stream& stream) {
     Head head(call, cpu_team(stream));
-    const Output grad_in = grad_output(call, 0);
-    const GradientSink& sink = call.sinks[0];
-    bool first = sink.first;
+    bool first = true;
     head.for_tiles([&](const Tile& tile) {
-        const Tensor dx = grad_in.value.empty() ? Tensor() : grad_in.value.slice_rows(tile.begin, tile.count);
-        if (!tile.has_target()) {
-            if (!call.out.empty() && !call.out[0].empty()) {
-                write_zeros(call.out[0].slice_rows(tile.begin, tile.count), head.team());
-            }
-            if (!dx.empty() && !grad_in.add) write_zeros(dx, head.team());
-            return;
-        }
+        if (!tile.has_target()) return write_nothing(call, tile, head.team());
         head.compute_logits(tile);
-        const Tensor gradient = differentiate(tile, call, head);
-        if (!dx.empty()) gemm({.a = gradient, .b = head.weight(), .c = dx, .accumulate = grad_in.add}, head.team());
-        if (!sink.wanted()) return;
-        gemm({.a = gradient, .b = tile.x, .c = sink.target, .transpose_a = true, .accumulate = !first}, head.team());
+        add_gradients(call, tile, differentiate(tile, call, head), first, head);
         first = false;
     });
-    if (sink.wanted() && first) write_zeros(sink.target, head.team());
+    for (const GradientSink& sink : call.sinks)
+        if (first && sink.wanted() && sink.first) write_zeros(sink.target, head.team());
 }
 
-// dloss = sum_v p_v dl_v - dl_target  with  dl = dz/dl * (dx W^T + x dW^T)
+// dloss = sum_v p_v dl_v - dl_target  with  dl = dz/dl * (dx W^T + x dW^T), summed over products
 void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream) {
     Head head(call, cpu_team(stream));
     TangentTile shared(head);
@@ -322,10 +360,9 @@ void cross_entropy_tangent_cpu(const OpCall& call, Stream& stream) {
         for (int j = 0; j < call.size->k; ++j) {
             const int64_t row = j * call.size->tokens() + tile.begin;
             const Tensor out = call.tangent_out[0].slice_rows(row, tile.count);
-            const Tensor dx = call.tangent_in[0].empty() ? Tensor() : call.tangent_in[0].slice_rows(row, tile.count);
             const Tensor change = shared.change.slice_rows(0, tile.count);
-            bool moves = has_target && change_logits(tile, dx, direction_of(call.weights[0], j), change, head);
-            if (has_target && !moves && shared.factors) {
+            bool moves = has_target && change_logits(call, tile, j, change, head);
+            if (has_target && !moves && shared.has_factors()) {
                 write_zeros(change, head.team());
                 moves = true;
             }

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "op/cells_cuda.h"
 #include "op/cross_entropy.h"
 #include "op/cuda_kernels.h"
@@ -9,11 +11,13 @@
 namespace windlass {
 namespace cross_entropy_cells {
 
+using HeadInputs = std::array<Tensor, kHeadProductsMax>;  // or weights: one for each product
+
 // Tokens [begin, begin + count) and their logits, which exist for one tile at a time. All tiles are computed: targets
 // are in the device's memory, and the host does not look.
 struct Tile {
     int64_t begin, count;
-    Tensor x;       // [count, C]
+    HeadInputs x;   // [count, C]
     Tensor logits;  // f32 [count, V]
 };
 
@@ -26,14 +30,17 @@ class Head {
           vocab_(call.spec->weights[0][0]),
           tile_(std::min(cross_entropy_tile_cuda(vocab_), call.size->tokens())),
           shape_(logit_shape(*call.spec)),
-          weight_(cuda_matrix(call.weights[0], *call.size, scratch_, stream)),
-          workspace_(scratch_.take(head_workspace_bytes(*call.spec, *call.size))),
-          logits_(tile_space()) {}
+          workspace_(scratch_.take(head_workspace_bytes(*call.spec, *call.size))) {
+        for (size_t i = 0; i < products(); ++i)
+            weights_[i] = cuda_matrix(call.weights[i], *call.size, scratch_, stream);
+        logits_ = tile_space();
+    }
 
     int64_t vocab() const { return vocab_; }
     LogitShape shape() const { return shape_; }
     int64_t tile() const { return tile_; }
-    const Tensor& weight() const { return weight_; }
+    size_t products() const { return call_.spec->in.size(); }
+    const Tensor& weight(size_t product) const { return weights_[product]; }
     CudaScratch& scratch() { return scratch_; }
     std::span<std::byte> workspace() const { return workspace_; }
     CudaStreamHandle handle() const { return cuda_handle(stream_); }
@@ -52,8 +59,11 @@ class Head {
         const int64_t tokens = call_.size->tokens();
         for (int64_t begin = 0; begin < tokens; begin += tile_) {
             const int64_t count = std::min(tile_, tokens - begin);
-            const Tile tile{begin, count, call_.in[0].slice_rows(begin, count), logits_.slice_rows(0, count)};
-            product({.a = tile.x, .b = weight_, .c = tile.logits, .transpose_b = true});
+            Tile tile{begin, count, {}, logits_.slice_rows(0, count)};
+            for (size_t i = 0; i < products(); ++i) {
+                tile.x[i] = call_.in[i].slice_rows(begin, count);
+                product({.a = tile.x[i], .b = weights_[i], .c = tile.logits, .transpose_b = true, .accumulate = i > 0});
+            }
             if (changes_logits(shape_))
                 launch_head_shape(
                     {tile.logits.as<float>(), tile.logits.row_stride, count, vocab_, shape_.scale, shape_.softcap},
@@ -80,7 +90,7 @@ class Head {
     CudaScratch scratch_;
     int64_t vocab_, tile_;
     LogitShape shape_;
-    Tensor weight_;  // [V, C] in the type of the computation
+    HeadInputs weights_;  // [V, C] in the type of the computation
     std::span<std::byte> workspace_;
     Tensor logits_;
 };
@@ -110,11 +120,28 @@ void forward(const OpCall& call, Stream& stream) {
     });
 }
 
-// Losses and, in place of the logits, their gradients; then dX = G W and dW (+)= G^T X.
+// dX = G W and dW (+)= G^T X of each product.
+void add_gradients(const OpCall& call, const Tile& tile, const Tensor& gradient, const Head& head) {
+    for (size_t i = 0; i < head.products(); ++i) {
+        if (!call.grad_in[i].empty())
+            head.product({.a = gradient,
+                          .b = head.weight(i),
+                          .c = call.grad_in[i].slice_rows(tile.begin, tile.count),
+                          .accumulate = call.add_to_grad_in[i] != 0});
+        const GradientSink& sink = call.sinks[i];
+        if (sink.wanted())
+            head.product({.a = gradient,
+                          .b = tile.x[i],
+                          .c = sink.target,
+                          .transpose_a = true,
+                          .accumulate = !sink.first || tile.begin > 0});
+    }
+}
+
+// Losses and, in place of the logits, their gradients; then what those give.
 void backward(const OpCall& call, Stream& stream) {
     Head head(call, stream);
-    const Tensor &dx = call.grad_in[0], out = call.out.empty() ? Tensor() : call.out[0];
-    const GradientSink& sink = call.sinks[0];
+    const Tensor out = call.out.empty() ? Tensor() : call.out[0];
     const bool narrows = computes_bf16(call);
     head.for_tiles([&](const Tile& tile) {
         HeadRowArgs args = head.row_args(tile, out);
@@ -129,17 +156,7 @@ void backward(const OpCall& call, Stream& stream) {
         launch_head_rows(HeadRow::gradient, args, head.handle());
         const Tensor gradient(call.size->compute, tile.logits.shape, tile.logits.row_stride * (narrows ? 2 : 1),
                               tile.logits.data);
-        if (!dx.empty())
-            head.product({.a = gradient,
-                          .b = head.weight(),
-                          .c = dx.slice_rows(tile.begin, tile.count),
-                          .accumulate = call.add_to_grad_in[0] != 0});
-        if (sink.wanted())
-            head.product({.a = gradient,
-                          .b = tile.x,
-                          .c = sink.target,
-                          .transpose_a = true,
-                          .accumulate = !sink.first || tile.begin > 0});
+        add_gradients(call, tile, gradient, head);
     });
 }
 
@@ -148,24 +165,30 @@ struct TangentTile {
     explicit TangentTile(Head& head) : change(head.tile_space()), log_sums(head.scratch().floats(head.tile())) {}
     Tensor change;  // f32 [tile, V]: of one direction's logits
     float* log_sums;
-    Tensor products;  // f32 [tile, k * rank], of factors
+    HeadInputs products;  // f32 [tile, k * rank], of factors
 };
 
-// Of direction j: dl = dx W^T + x dW^T, where either may be missing.
+// Of direction j: change = dx W^T + x dW^T, where either may be missing, of each product; false when all are.
+bool change_logits(const OpCall& call, const Tile& tile, int j, const Tensor& change, const Head& head) {
+    bool moves = false;
+    const auto add = [&](const Tensor& a, const Tensor& b) {
+        head.product({.a = a, .b = b, .c = change, .transpose_b = true, .accumulate = moves});
+        moves = true;
+    };
+    for (size_t i = 0; i < head.products(); ++i) {
+        const Tensor &dx = call.tangent_in[i], direction = direction_of(call.weights[i], j);
+        if (!dx.empty()) add(dx.slice_rows(j * call.size->tokens() + tile.begin, tile.count), head.weight(i));
+        if (!direction.empty()) add(tile.x[i], direction);
+    }
+    return moves;
+}
+
 void write_tangents(const OpCall& call, const Tile& tile, int j, const TangentTile& shared, const Head& head) {
     const Tensor change = shared.change.slice_rows(0, tile.count), &out = call.tangent_out[0];
     const int64_t row = j * call.size->tokens() + tile.begin;
-    const bool moves = !call.tangent_in[0].empty();
-    const Tensor direction = direction_of(call.weights[0], j);
-    if (moves)
-        head.product({.a = call.tangent_in[0].slice_rows(row, tile.count),
-                      .b = head.weight(),
-                      .c = change,
-                      .transpose_b = true});
-    if (!direction.empty())
-        head.product({.a = tile.x, .b = direction, .c = change, .transpose_b = true, .accumulate = moves});
+    const bool moves = change_logits(call, tile, j, change, head);
     HeadTangentArgs args{.logits = tile.logits.as<float>(),
-                         .change = moves || !direction.empty() ? change.as<float>() : nullptr,
+                         .change = moves ? change.as<float>() : nullptr,
                          .log_sums = shared.log_sums,
                          .stride = tile.logits.row_stride,
                          .rows = tile.count,
@@ -176,11 +199,14 @@ void write_tangents(const OpCall& call, const Tile& tile, int j, const TangentTi
                          .softcap = head.shape().softcap,
                          .out = out.as<float>() + row * out.row_stride,
                          .out_stride = out.row_stride};
-    if (!shared.products.empty()) {
-        args.rank = shared.products.cols() / call.size->k;
-        args.products = shared.products.as<float>() + j * args.rank;
-        args.products_stride = shared.products.row_stride;
-        args.left = call.weights[0].left.as<float>() + j * args.rank * head.vocab();
+    for (size_t i = 0; i < head.products(); ++i) {
+        const Tensor& products = shared.products[i];
+        if (products.empty()) continue;
+        const int64_t rank = products.cols() / call.size->k;
+        args.factors[i] = {.products = products.as<float>() + j * rank,
+                           .left = call.weights[i].left.as<float>() + j * rank * head.vocab(),
+                           .rank = rank,
+                           .products_stride = products.row_stride};
     }
     launch_head_tangents(args, head.handle());
 }
@@ -195,8 +221,12 @@ void tangent(const OpCall& call, Stream& stream) {
         args.out_stride = 1;
         launch_head_rows(HeadRow::log_sum, args, head.handle());
         CudaScratch scratch = behind;
-        if (const Tensor& right = call.weights[0].right; !right.empty())
-            shared.products = cuda_inner_products(tile.x, right, *call.size, scratch, head.workspace(), head.stream());
+        for (size_t i = 0; i < head.products(); ++i) {
+            const Tensor& right = call.weights[i].right;
+            if (right.empty()) continue;
+            shared.products[i] =
+                cuda_inner_products(tile.x[i], right, *call.size, scratch, head.workspace(), head.stream());
+        }
         for (int j = 0; j < call.size->k; ++j) write_tangents(call, tile, j, shared, head);
     });
 }

@@ -123,8 +123,10 @@ __global__ void tangent_kernel(HeadTangentArgs args) {
     float expected = 0, at_target = 0;
     for (int64_t v = threadIdx.x; v < args.vocab; v += blockDim.x) {
         float change = args.change == nullptr ? 0 : args.change[row * args.stride + v];
-        for (int64_t r = 0; r < args.rank; ++r)
-            change += args.products[row * args.products_stride + r] * args.left[r * args.vocab + v];
+        for (const HeadFactorArgs& factors : args.factors) {
+            for (int64_t r = 0; r < factors.rank; ++r)
+                change += factors.products[row * factors.products_stride + r] * factors.left[r * args.vocab + v];
+        }
         change *= slope_of(args, logits[v]);
         expected += expf(logits[v] - args.log_sums[row]) * change;
         if (v == target) at_target = change;

@@ -1,6 +1,7 @@
 // head_kernels_cuda.h: launches over the rows of a tile of logits: what cross_entropy computes of them (ops.h).
 #pragma once
 
+#include "op/cross_entropy.h"
 #include "op/values_cuda.h"
 
 namespace windlass {
@@ -33,8 +34,14 @@ struct HeadRowArgs {
 };
 void launch_head_rows(HeadRow what, const HeadRowArgs& args, CudaStreamHandle stream);
 
-// out = sum_v p_v dz_v - dz_target, with dz the slope times the change of the product, and what factors say of that
-// change: products[row, r] left[r, v].
+// products[row, r] left[r, v] of some ranks r; none where `rank` is 0.
+struct HeadFactorArgs {
+    const float *products = nullptr, *left = nullptr;
+    int64_t rank = 0, products_stride = 0;  // from one row of products to the next
+};
+
+// out = sum_v p_v dz_v - dz_target, with dz the slope times the change of the products, and what factors say of that
+// change.
 struct HeadTangentArgs {
     const float* logits = nullptr;    // [rows, vocab], rows `stride` apart
     const float* change = nullptr;    // likewise; null: zeros
@@ -43,8 +50,7 @@ struct HeadTangentArgs {
     const int32_t* targets = nullptr;
     int32_t ignored = 0;
     float logit_scale = 1, softcap = 0;
-    const float *products = nullptr, *left = nullptr;  // rows of products `products_stride` apart
-    int64_t rank = 0, products_stride = 0;
+    HeadFactorArgs factors[kHeadProductsMax];
     float* out = nullptr;
     int64_t out_stride = 1;
 };

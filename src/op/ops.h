@@ -121,12 +121,13 @@ struct SparseAttrs {
 extern const OpRecord kSparse;
 
 // The head fused with the loss: out[t] = -log softmax(z)[target(t)], 0 where the target is ignored; f32 [T, 1].
-// z = scale * (in W^T), or c tanh(z / c) of that where there is a softcap c; in [T, C]; weights: W [V, C]. Logits exist
-// for `tile` tokens at a time. backward is that of sum(grad_out * out); without a grad_out it is the gradient of
-// loss_scale * sum(out), and it computes out as well. HeadParams::result asks forward for something else of the tokens
-// that have a target. miss: 1 where another id than the target is likelier, or as likely and of a lower number, else 0.
-// likeliest: the likeliest id below HeadParams::id_count, the lowest of equals, as a number; NaN if a logit
-// is NaN.
+// z = scale * (in W^T), or c tanh(z / c) of that where there is a softcap c; in [T, C]; weights: W [V, C]. With a
+// second input u [T, r] and a second weight B [V, r], z = scale * (in W^T + u B^T): the second product is added to the
+// first in the tile. Logits exist for `tile` tokens at a time. backward is that of sum(grad_out * out); without a
+// grad_out it is the gradient of loss_scale * sum(out), and it computes out as well. HeadParams::result asks forward
+// for something else of the tokens that have a target. miss: 1 where another id than the target is likelier, or as
+// likely and of a lower number, else 0. likeliest: the likeliest id below HeadParams::id_count, the lowest of equals,
+// as a number; NaN if a logit is NaN.
 struct CrossEntropyAttrs {
     double scale = 1;
     double softcap = 0;  // 0: none

@@ -97,6 +97,21 @@ TEST(Costs, OfTheHeadAreItsProducts) {
     EXPECT_EQ(kCrossEntropy.cost(spec, size, DiffMode::jvp).flops, (1 + 2 * 3) * product);
 }
 
+// Of a second product, whose weight is trained where the first one's is not.
+TEST(Costs, OfTheHeadAreThoseOfBothProducts) {
+    const int64_t tokens = 2 * 16, cols = 24, vocab = 130, rank = 4;
+    OpSpec spec{.attrs = CrossEntropyAttrs{},
+                .in = {{.cols = cols}, {.cols = rank}},
+                .weights = {Shape{vocab, cols}, Shape{vocab, rank}}};
+    kCrossEntropy.infer(spec);
+    const double table = as_double(2 * tokens * cols * vocab), second = as_double(2 * tokens * rank * vocab);
+    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, DiffMode::forward).flops, table + second);
+    EXPECT_EQ(kCrossEntropy.cost(spec, kSize, DiffMode::vjp).flops, 3 * (table + second));
+    OpSize size = kSize;
+    size.trains_weights = false;
+    EXPECT_EQ(kCrossEntropy.cost(spec, size, DiffMode::vjp).model_flops, 2 * table + 3 * second);
+}
+
 // Of each query and each key that it sees: q k and p v forward; dv, dp, dq, dk backward.
 TEST(Costs, OfAttentionAreItsPairs) {
     for (const int64_t window : {0, 5}) {

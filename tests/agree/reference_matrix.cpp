@@ -149,6 +149,10 @@ Matrix reference_preference(const Problem& problem) {
 
 Matrix reference_cross_entropy(const Problem& problem) {
     Matrix logits = times_transposed(problem.in[0], problem.weights[0]);
+    if (problem.in.size() > 1) {
+        const Matrix second = times_transposed(problem.in[1], problem.weights[1]);
+        for (size_t i = 0; i < logits.numbers.size(); ++i) logits.numbers[i] += second.numbers[i];
+    }
     const auto& [scale, softcap] = problem.spec->get<CrossEntropyAttrs>();
     for (double& logit : logits.numbers) {
         logit *= scale;

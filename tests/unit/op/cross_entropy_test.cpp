@@ -15,17 +15,20 @@ namespace {
 using testing::Each;
 
 constexpr int64_t kTokens = 1100, kColumns = 12, kVocab = 77;  // two tiles
+constexpr int64_t kRank = 3;                                   // columns of the second product
 constexpr float kNothing = 1234;                               // what results hold before they are written
 
 struct Head {
     std::vector<float> x = std::vector<float>(kTokens * kColumns), w = std::vector<float>(kVocab * kColumns);
     std::vector<float> dx = std::vector<float>(x.size(), kNothing), dw = std::vector<float>(w.size(), kNothing);
+    std::vector<float> u = std::vector<float>(kTokens * kRank), b = std::vector<float>(kVocab * kRank);
+    std::vector<float> du = std::vector<float>(u.size(), kNothing), db = std::vector<float>(b.size(), kNothing);
     std::vector<float> loss = std::vector<float>(kTokens, kNothing);
     std::vector<int32_t> targets = std::vector<int32_t>(kTokens);
 
     Head() {
         Random random(1, RandomStream::test);
-        for (auto* part : {&x, &w}) {
+        for (auto* part : {&x, &w, &u, &b}) {
             for (float& number : *part) number = random.normal();
         }
         for (int32_t& target : targets) target = static_cast<int32_t>(random.below(kVocab));
@@ -57,8 +60,13 @@ struct Head {
                               stream);
     }
 
-    void backward(int threads = 2) {
-        OpSpec spec{.attrs = CrossEntropyAttrs{}, .in = {{kColumns}}, .weights = {{kVocab, kColumns}}};
+    // products: 2 with u b^T, else 1.
+    void backward(int threads = 2, size_t products = 1) {
+        OpSpec spec{.attrs = CrossEntropyAttrs{},
+                    .in = {{kColumns}, {kRank}},
+                    .weights = {{kVocab, kColumns}, {kVocab, kRank}}};
+        spec.in.resize(products);
+        spec.weights.resize(products);
         kCrossEntropy.infer(spec);
         const OpSize size{.rows = 1, .sequence_length = kTokens, .threads = threads};
         const Batch batch{.rows = 1, .sequence_length = kTokens, .targets = targets.data()};
@@ -66,22 +74,25 @@ struct Head {
         const auto bytes = static_cast<size_t>(kCrossEntropy.scratch_bytes(spec, size, DiffMode::vjp));
         std::vector<std::byte> scratch(bytes + 64);
         const size_t shift = 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
-        const Tensor in[] = {{DType::f32, {kTokens, kColumns}, x.data()}},
+        const Tensor in[] = {{DType::f32, {kTokens, kColumns}, x.data()}, {DType::f32, {kTokens, kRank}, u.data()}},
                      out[] = {{DType::f32, {kTokens, 1}, loss.data()}};
-        const Tensor grad_in[] = {{DType::f32, {kTokens, kColumns}, dx.data()}};
-        const Weight weights[] = {{.base = {DType::f32, {kVocab, kColumns}, w.data()}}};
-        const GradientSink sinks[] = {{{DType::f32, {kVocab, kColumns}, dw.data()}, true}};
+        const Tensor grad_in[] = {{DType::f32, {kTokens, kColumns}, dx.data()},
+                                  {DType::f32, {kTokens, kRank}, du.data()}};
+        const Weight weights[] = {{.base = {DType::f32, {kVocab, kColumns}, w.data()}},
+                                  {.base = {DType::f32, {kVocab, kRank}, b.data()}}};
+        const GradientSink sinks[] = {{{DType::f32, {kVocab, kColumns}, dw.data()}, true},
+                                      {{DType::f32, {kVocab, kRank}, db.data()}, true}};
         CpuStream stream(threads);
         kCrossEntropy.on(DeviceKind::cpu)
             .kernels->vjp({.spec = &spec,
                            .size = &size,
                            .batch = &batch,
                            .head = &head,
-                           .in = in,
+                           .in = std::span(in).first(products),
                            .out = out,
-                           .weights = weights,
-                           .grad_in = grad_in,
-                           .sinks = sinks,
+                           .weights = std::span(weights).first(products),
+                           .grad_in = std::span(grad_in).first(products),
+                           .sinks = std::span(sinks).first(products),
                            .scratch = std::span(scratch).subspan(shift, bytes)},
                           stream);
     }
@@ -90,10 +101,38 @@ struct Head {
 TEST(CrossEntropy, TokensWithoutATargetCountForNothing) {
     Head head;
     std::fill(head.targets.begin(), head.targets.end(), kIgnored);
-    head.backward();
+    head.backward(2, 2);
     EXPECT_THAT(head.loss, Each(0));
     EXPECT_THAT(head.dx, Each(0));
     EXPECT_THAT(head.dw, Each(0));
+    EXPECT_THAT(head.du, Each(0));
+    EXPECT_THAT(head.db, Each(0));
+}
+
+// The first tile has no target: what the second product gives is written once too, and nothing is added to what was
+// there before.
+TEST(CrossEntropy, ASecondProductOfATileWithoutATargetIsSkipped) {
+    Head head;
+    std::fill(head.targets.begin(), head.targets.end(), kIgnored);
+    head.targets.back() = 5;
+    head.backward(2, 2);
+    EXPECT_THAT(std::vector<float>(head.du.begin(), head.du.end() - kRank), Each(0));
+    double sum = 0;
+    for (int64_t i = 0; i < kVocab; ++i) sum += double{head.db[static_cast<size_t>(i * kRank)]};
+    EXPECT_NEAR(sum, 0, 1e-6) << "the gradients of a row of logits add up to zero";
+    EXPECT_NE(head.db[5 * kRank], 0);
+}
+
+// A second product of zeros changes no bit, as of an adapter that has not been trained.
+TEST(CrossEntropy, ASecondProductOfZerosChangesNoBit) {
+    Head plain, with;
+    std::fill(with.b.begin(), with.b.end(), 0.0f);
+    plain.backward(2);
+    with.backward(2, 2);
+    EXPECT_EQ(plain.loss, with.loss);
+    EXPECT_EQ(plain.dx, with.dx);
+    EXPECT_EQ(plain.dw, with.dw);
+    EXPECT_THAT(with.du, Each(0));
 }
 
 // The first tile has no target, the second one: dW is written once, and is what that token gives.
@@ -190,13 +229,15 @@ TEST(CrossEntropy, TheLikeliestIsWhatGreedyDecodingWrites) {
 
 TEST(CrossEntropy, BitsDoNotDependOnTheTeam) {
     Head one, two, three;
-    one.backward(1);
-    two.backward(2);
-    three.backward(3);
-    EXPECT_EQ(one.dw, two.dw);
-    EXPECT_EQ(one.dx, two.dx);
-    EXPECT_EQ(one.dw, three.dw);
-    EXPECT_EQ(one.dx, three.dx);
+    one.backward(1, 2);
+    two.backward(2, 2);
+    three.backward(3, 2);
+    for (const Head* other : {&two, &three}) {
+        EXPECT_EQ(one.dw, other->dw);
+        EXPECT_EQ(one.dx, other->dx);
+        EXPECT_EQ(one.db, other->db);
+        EXPECT_EQ(one.du, other->du);
+    }
 }
 
 TEST(CrossEntropy, TilesStayNear128MiB) {
