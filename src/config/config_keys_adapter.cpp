@@ -39,8 +39,9 @@ std::vector<ConfigKey> adapter_keys() {
          .resume = OnResume::refused,
          .field = &Config::lora_target_modules,
          .group = kMethod,
-         .help = "linear layers with an adapter: names of modules or ends of names (q_proj, mlp.down_proj), regular "
-                 "expressions for whole names, or all-linear: those of all layers, not the head",
+         .help = "layers with an adapter: names of modules or ends of names (q_proj, mlp.down_proj; of LoRA also "
+                 "embed_tokens, lm_head), regular expressions for whole names, or all-linear: the linear layers of all "
+                 "layers, not the head",
          .aliases = {"lora_target", "target_modules"}},
         {.name = "rank_pattern",
          .resume = OnResume::refused,

@@ -66,11 +66,11 @@ double pair_scale(const Config& config, double rank, double alpha) {
 }
 
 // Layers whose rank or scale is another one than `settings` says.
-void set_own_layers(const Config& config, const ModelSpec& model, std::span<const int> weights,
+void set_own_layers(const Config& config, const ModelSpec& model, std::span<const int> layers,
                     AdapterSettings& settings) {
     ByModule ranks("rank_pattern", config.rank_pattern), alphas("alpha_pattern", config.alpha_pattern);
-    for (const int weight : weights) {
-        const std::string layer(layer_of(model.params[at(weight)])), module = module_name(model, layer);
+    for (const int each : layers) {
+        const std::string layer = layer_name(model, each), module = module_name(model, layer);
         const std::optional<double> rank = ranks.of(module), alpha = alphas.of(module);
         if (!rank && !alpha) continue;
         const double r = rank.value_or(static_cast<double>(config.lora_r));
@@ -88,7 +88,7 @@ AdapterSettings new_pair(const Config& config, const ModelSpec& model, std::span
     set_own_layers(config, model, weights, settings);
     const auto is_above = [&](int weight) {
         const LinearLayer layer = linear_layer(model, weight);
-        return settings.of_layer(layer_of(model.params[at(weight)])).rank > std::min(layer.in_cols, layer.out_cols);
+        return settings.of_layer(layer_name(model, weight)).rank > std::min(layer.in_cols, layer.out_cols);
     };
     if (const auto count = std::ranges::count_if(weights, is_above); count > 0)
         log_info("note: the rank is above the smaller side of {}, which a lower one serves as well",

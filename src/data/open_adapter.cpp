@@ -22,22 +22,26 @@ namespace {
 
 constexpr const char* kTargets = "lora_target_modules";
 constexpr const char* kWhole = "modules_to_save";
-std::string module_of(const ModelSpec& model, int weight) {
-    return module_name(model, layer_of(model.params[at(weight)]));
+
+std::string module_of(const ModelSpec& model, int layer) {
+    return module_name(model, layer_name(model, layer));
 }
 
 bool is_all(std::string_view target) {
     return target == "all-linear" || target == "all";
 }
 
-// Ends of the names of all linear layers: q_proj, k_proj, ...
-std::string kinds_of_layers(const ModelSpec& model, const std::vector<int>& layers) {
+// Ends of the names of these layers, which may have this kind: q_proj, k_proj, ...
+std::string kinds_of_layers(const ModelSpec& model, const AdapterKind& kind, const std::vector<int>& layers) {
     std::set<std::string> kinds;
-    for (const int weight : layers) {
-        const std::string module = module_of(model, weight);
+    for (const int layer : layers) {
+        const std::string module = module_of(model, layer);
         kinds.insert(module.substr(module.rfind('.') + 1));
     }
-    return fmt::format("{}, or all-linear; tables and the head carry none", fmt::join(kinds, ", "));
+    const std::string others = kind.write_narrow == nullptr
+                                   ? fmt::format("; tables and the head carry no adapter \"{}\"", kind.name)
+                                   : "; tables of positions carry none";
+    return fmt::format("{}, or all-linear{}", fmt::join(kinds, ", "), others);
 }
 
 std::vector<int> named_layers(const ModelSpec& model, const std::vector<int>& layers, const std::string& target) {
@@ -53,29 +57,31 @@ std::vector<int> named_layers(const ModelSpec& model, const std::vector<int>& la
     return found;
 }
 
-// The linear layers that lora_target_modules names.
-std::vector<int> target_layers(const ModelSpec& model, const std::vector<std::string>& targets) {
-    const std::vector<int> layers = linear_layers(model);
+// The layers that lora_target_modules names.
+std::vector<int> target_layers(const ModelSpec& model, const AdapterKind& kind,
+                               const std::vector<std::string>& targets) {
+    const std::vector<int> layers = adaptable_layers(model, kind);
     std::set<int> chosen;
     for (const std::string& target : targets) {
         const std::vector<int> found =
             is_all(target) ? linear_layers_of_layers(model) : named_layers(model, layers, target);
         if (found.empty())
-            throw UserError(ExitCode::usage, kTargets, "\"{}\" is the name of no linear layer of this model", target)
-                .hint(kinds_of_layers(model, layers));
+            throw UserError(ExitCode::usage, kTargets, "\"{}\" is the name of no {} of this model", target,
+                            kind.write_narrow == nullptr ? "linear layer" : "layer")
+                .hint(kinds_of_layers(model, kind, layers));
         chosen.insert(found.begin(), found.end());
     }
     if (chosen.empty())
-        throw UserError(ExitCode::usage, kTargets, "names no linear layer").hint(kinds_of_layers(model, layers));
+        throw UserError(ExitCode::usage, kTargets, "names no layer").hint(kinds_of_layers(model, kind, layers));
     return {chosen.begin(), chosen.end()};
 }
 
 // A layer with an adapter is frozen.
 void require_frozen(const ModelSpec& model, const std::vector<int>& layers, const std::vector<std::string>& whole,
                     ExitCode code, const std::string& where) {
-    for (const int weight : layers) {
-        if (std::ranges::find(whole, model.params[at(weight)].name) == whole.end()) continue;
-        throw UserError(code, where, "{} has an adapter, and \"{}\" trains it whole", module_of(model, weight), kWhole)
+    for (const int layer : layers) {
+        if (std::ranges::find(whole, layer_name(model, layer) + ".weight") == whole.end()) continue;
+        throw UserError(code, where, "{} has an adapter, and \"{}\" trains it whole", module_of(model, layer), kWhole)
             .hint(code == ExitCode::usage
                       ? "one of the two: lora_target_modules without it, or modules_to_save without it"
                       : "an adapter that peft has saved");
@@ -134,7 +140,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
                                          ModelSpec& model) {
     if (config.adapter.empty()) return std::nullopt;
     if (is_adapter_name(config.adapter)) {
-        const std::vector<int> layers = target_layers(model, config.lora_target_modules);
+        const std::vector<int> layers = target_layers(model, find_adapter(config.adapter), config.lora_target_modules);
         AdapterSettings settings = new_adapter(config, model, layers);
         settings.whole = whole_params(model, config.modules_to_save);
         require_frozen(model, layers, settings.whole, ExitCode::usage, kTargets);
@@ -149,6 +155,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
     require_named(folder, peft, model, layers);
     require_frozen(model, layers, peft.settings.whole, ExitCode::model, folder.config_path());
+    check_peft_tables(folder, peft.settings, base, model);
     check_peft_numbers(folder);
     require_base(folder, base);
     model = with_adapter(std::move(model), peft.settings, layers);

@@ -14,14 +14,18 @@
 
 namespace windlass {
 
-// What makes a parameter that no model folder has: an adapter's, next to a linear layer.
+// The head's table in the programs of every family, whatever name it has in the files.
+inline constexpr std::string_view kHeadRole = "lm_head.weight";
+
+// What makes a parameter that no model folder has: an adapter's, next to a layer.
 struct AddedParam {
-    std::string layer;      // the linear layer: the name of its weight without ".weight"
-    std::string part;       // what of the adapter this is, "lora_A"
+    std::string layer;  // the layer: the name of its weight without ".weight"; of a tied table, the name of this end
+    std::string part;   // what of the adapter this is, "lora_A"
     double first_mean = 0;  // its first values: uniform within first_bound of first_mean, by the run's seed
     double first_bound = 0;
     bool is_signed = false;  // instead one of first_mean +- first_bound, by the seed
     bool trains = true;      // else it is read only, as the model's own
+    bool is_turned = false;  // peft's files hold it transposed
     // Instead of all that: the parameter of the model whose values it begins with. It takes the place of one end of a
     // tied table, which so gets numbers of its own.
     std::string copy_of = {};
@@ -49,7 +53,7 @@ struct Block {
     std::vector<int> params;                 // the program's weights -> ModelSpec::params
 };
 
-// A small trained part next to some linear layers of a model (model/adapters).
+// A small trained part next to some layers of a model (model/adapters).
 struct AdapterSettings {
     std::string kind;           // as in configuration: "lora"
     int64_t rank = 0;           // of a pair of matrices, or columns of a pair of projectors; 0 where the kind has none

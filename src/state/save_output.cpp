@@ -48,6 +48,7 @@ void save_untied(FileSystem& files, const OutputSource& source, const std::strin
 
 void save_merged(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
+    require_fusable(source.model);
     const ModelFolder base = ModelFolder::open(files, source.base_folder);
     const TrainedModel& model = source.model;
     const ReadMasters parts = [&](int index, int64_t first, std::span<float> out) {

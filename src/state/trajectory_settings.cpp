@@ -154,7 +154,7 @@ Json limits_of(const TrainedModel& model) {
 
 Json adapter_json(const TrainedModel& model) {
     Json layers = Json::array();
-    for (const int weight : adapted_layers(model)) layers.push_back(layer_of(model.params[at(weight)]));
+    for (const int layer : adapted_layers(model)) layers.push_back(layer_name(model, layer));
     Json json = {{"kind", model.adapter->kind},         {"rank", model.adapter->rank}, {"scale", model.adapter->scale},
                  {"nonzeros", model.adapter->nonzeros}, {"seed", model.adapter->seed}, {"layers", std::move(layers)}};
     for (const auto& [layer, own] : model.adapter->layers)
@@ -315,15 +315,14 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
     for (const auto& [layer, own] : settings.layers)
         if (own.rank < 0 || own.rank > kAdapterRankMax || !std::isfinite(own.scale))
             throw wrong(where, kAdapter, "an adapter that there is");
-    std::vector<int> weights;
-    for (const int weight : linear_layers(model)) {
-        const auto layer = std::ranges::find(layers, layer_of(model.params[at(weight)]));
-        if (layer != layers.end()) weights.push_back(weight);
+    std::vector<int> adapted;
+    for (const int layer : adaptable_layers(model, find_adapter(settings.kind))) {
+        if (std::ranges::find(layers, layer_name(model, layer)) != layers.end()) adapted.push_back(layer);
     }
-    if (weights.size() != layers.size() || !has_params(model, settings.whole))
+    if (adapted.size() != layers.size() || !has_params(model, settings.whole))
         throw UserError(ExitCode::model, where, "its adapter is of parts that this model does not have")
             .hint("the model folder that this run started from");
-    return with_adapter(std::move(model), settings, weights);
+    return with_adapter(std::move(model), settings, adapted);
 }
 
 void read_param_groups(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {

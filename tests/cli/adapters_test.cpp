@@ -168,6 +168,26 @@ TEST_F(Adapters, HaveRanksAndScalesOfTheirOwn) {
                 HasSubstr("rank_pattern: \"q_proj=2.5\": a rank is a whole number"));
 }
 
+// The base's table is not tied: merged, both ends are what they were with their pairs.
+TEST_F(Adapters, OfTheTableAndTheHeadAreTrainedWrittenAndMerged) {
+    must_succeed(sandbox_.train(settings({{"lora_target_modules", "[q_proj, embed_tokens, lm_head]"}})));
+    const double learnt = loss(final_folder());
+    EXPECT_LT(learnt, loss(sandbox_.model()) - 0.05);
+    const Json header = read_safetensors(adapter_file()).header;
+    for (const char* const part : {"model.embed_tokens.lora_embedding_A", "model.embed_tokens.lora_embedding_B",
+                                   "lm_head.lora_A.weight", "lm_head.lora_B.weight"})
+        EXPECT_TRUE(header.contains(fmt::format("base_model.model.{}", part))) << part;
+    EXPECT_EQ(Json::parse(read_bytes(final_folder() + "/adapter_config.json")).at("target_modules"),
+              Json({"embed_tokens", "lm_head", "q_proj"}));
+    must_succeed(sandbox_.windlass({"generate", final_folder(), "--prompt", "ab", "--max-new-tokens", "8", "--quiet"}));
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--merged", "--dtype", "f32", "--to", sandbox_ / "f32"}));
+    EXPECT_NEAR(loss(sandbox_ / "f32"), learnt, 1e-5);
+    Settings further = settings({{"adapter", final_folder()}, {"output_dir", sandbox_ / "further"}});
+    for (const char* const key : {"lora_r", "lora_alpha", "lora_target_modules"}) further.erase(key);
+    must_succeed(sandbox_.train(further));
+    EXPECT_LT(loss(sandbox_ / "further/final"), learnt);
+}
+
 // LSP tunes a model: its runs end with one. The adapter is what computes the same beside the base.
 TEST_F(Adapters, OfProjectorsEndAsAModelAndAreExportedAsADelta) {
     must_succeed(

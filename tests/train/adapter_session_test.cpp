@@ -81,8 +81,8 @@ TEST_F(AdapterSession, RefusesProjectorsThatFitNoLayer) {
 }
 
 TEST_F(AdapterSession, RefusesSettingsThatFitNoLayer) {
-    EXPECT_THAT(refusal({{"lora_target_modules", "[lm_head]"}}),
-                HasSubstr("lora_target_modules: \"lm_head\" is the name of no linear layer of this model. Try: "));
+    EXPECT_THAT(refusal({{"lora_target_modules", "[norm]"}}),
+                HasSubstr("lora_target_modules: \"norm\" is the name of no layer of this model. Try: "));
     EXPECT_THAT(refusal({{"freeze", "[\"*norm*\"]"}}), HasSubstr("which alone are trained"));
 }
 

@@ -30,7 +30,9 @@ MESSAGE_LENGTH_MAX = 400
 VLLM_RANK_MAX = 512  # the largest that --max-lora-rank takes
 PREFIX = "base_model.model."
 HALVES = (".lora_A.weight", ".lora_B.weight")
-TIED = "Model with `tie_word_embeddings=True`"  # said of every adapter of one end of a tied table
+# What peft says of every adapter of one end of a tied table, and of the head of a GPT-2 next to Conv1D.
+HARMLESS = ("Model with `tie_word_embeddings=True`", "Model has `tie_word_embeddings=True`",
+            "fan_in_fan_out is set to")  # fmt: skip
 TABLES = {"embed_tokens", "embed_positions", "wte", "wpe", "lm_head"}
 
 
@@ -100,7 +102,7 @@ class Adapter:
                 raise Failed(textwrap.shorten(str(error), MESSAGE_LENGTH_MAX)) from error
         ours = (UserWarning, RuntimeWarning)  # and not those of what will be deprecated
         said = {str(warning.message) for warning in caught if issubclass(warning.category, ours)}
-        said = {message for message in said if not message.startswith(TIED)}
+        said = {message for message in said if not message.startswith(HARMLESS)}
         return model.eval(), result, said
 
     def open(self) -> str:
@@ -167,9 +169,13 @@ def rounding_bounds(model) -> dict[str, torch.Tensor]:
             continue
         size, roundings = layer.get_base_layer().weight.detach().double().abs(), 1
         if hasattr(layer, "lora_A"):
-            a, b = (half["default"].weight.detach().double().abs() for half in (layer.lora_A, layer.lora_B))
+            is_table = "default" in layer.lora_embedding_A
+            pair = [half["default"] for half in (layer.lora_embedding_A, layer.lora_embedding_B)] if is_table else [
+                half["default"].weight for half in (layer.lora_A, layer.lora_B)]  # fmt: skip
+            a, b = (half.detach().double().abs() for half in pair)
             product = abs(layer.scaling["default"]) * b @ a
-            size, roundings = size + (product.T if layer.fan_in_fan_out else product), a.shape[0] + 2
+            is_in_out = is_table or layer.fan_in_fan_out
+            size, roundings = size + (product.T if is_in_out else product), a.shape[0] + 2
         bounds[f"{name}.weight"] = roundings * torch.finfo(torch.float32).eps / 2 * size
     return bounds
 

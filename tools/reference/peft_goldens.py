@@ -31,6 +31,7 @@ from exact import exact
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS, MORE_STEPS = 5, 10
 RANK, ALPHA = 4, 7  # a scale of 1.75, or 3.5: no power of two, so that a scale that is forgotten or rounded shows
+PAIR, TABLE_PAIR = ("lora_A.weight", "lora_B.weight"), ("lora_embedding_A", "lora_embedding_B")
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 F32_ROUNDING_MAX = 1e-4  # some ten times what fp32 is off by here; a wrong formula is off by thousands of times that
 
@@ -45,6 +46,7 @@ class AdapterCase:
     bare: bool = False  # a base of its own: the tensors of `base` without the prefix that transformers gives them
     dtype: torch.dtype = torch.float32  # of the tensors in the adapter's file
     steps: int = STEPS
+    save_embedding_layers: bool | str = False  # "auto", peft's own default: also the tables of adapted tables
 
 
 def lora(target_modules, **changes) -> peft.LoraConfig:
@@ -88,6 +90,11 @@ def make_cases() -> list[AdapterCase]:
         AdapterCase("qwen2_whole_tied", "qwen2", lora(["v_proj"], modules_to_save=["embed_tokens"],
                     ensure_weight_tying=True), steps=MORE_STEPS),  # fmt: skip
         AdapterCase("ia3_whole", "llama", dataclasses.replace(scales, modules_to_save=["lm_head"]), steps=MORE_STEPS),
+        AdapterCase("llama_tables", "llama", lora(["q_proj", "embed_tokens", "lm_head"], rank_pattern={"lm_head": 3},
+                    alpha_pattern={"embed_tokens": 5}), save_embedding_layers="auto"),  # fmt: skip
+        AdapterCase("gemma2_tables", "gemma2", lora(["embed_tokens", "lm_head"])),
+        AdapterCase("granite_head", "granite", lora(["v_proj", "lm_head"])),
+        AdapterCase("gpt2_table", "gpt2", lora(["c_attn", "wte"], fan_in_fan_out=True)),
     ]
 
 
@@ -111,6 +118,11 @@ def name_in_file(parameter: str) -> str:
     return parameter.replace(".modules_to_save.default", "").replace(".default", "")
 
 
+def is_of_base(name: str) -> bool:
+    """A table that peft saved next to its adapter."""
+    return name.endswith(".base_layer.weight")
+
+
 def by_name_in_file(tensors: dict) -> dict:
     return {name_in_file(name): value for name, value in tensors.items()}
 
@@ -127,7 +139,7 @@ def write_adapter(case, model_class, base: pathlib.Path, base_path: str, folder:
     for key in ("target_modules", "feedforward_modules"):  # sets, whose order differs from run to run
         if isinstance(getattr(config, key, None), set):
             setattr(config, key, sorted(getattr(config, key)))
-    model.save_pretrained(folder, save_embedding_layers=False)
+    model.save_pretrained(folder, save_embedding_layers=case.save_embedding_layers)
     (folder / "README.md").unlink()
     if case.dtype != torch.float32:
         path = folder / "adapter_model.safetensors"
@@ -138,7 +150,8 @@ def write_adapter(case, model_class, base: pathlib.Path, base_path: str, folder:
 def load_adapted(model_class, base: pathlib.Path, adapter: pathlib.Path, dtype):
     """The base in `dtype`, frozen, with the adapter in the same type, trainable."""
     model = peft.PeftModel.from_pretrained(golden.load(model_class, base, dtype), adapter, is_trainable=True).eval()
-    stored = safetensors.torch.load_file(adapter / "adapter_model.safetensors")
+    file = safetensors.torch.load_file(adapter / "adapter_model.safetensors")
+    stored = {name: tensor for name, tensor in file.items() if not is_of_base(name)}
     held = by_name_in_file(q.trained_parameters(model))
     assert held.keys() <= stored.keys()  # peft writes a tied table under both names
     assert all(torch.equal(held[name].double(), stored[name].double()) for name in held)
@@ -153,19 +166,25 @@ def delta_of(weight, config, adapter: dict, module: str):
     is_conv1d = getattr(config, "fan_in_fan_out", False)
     if "ia3_l" in tensors:
         return weight * (tensors["ia3_l"].T if is_conv1d else tensors["ia3_l"]) - weight
-    path, rank = module.removeprefix("base_model.model."), tensors["lora_A.weight"].shape[0]
+    is_table = "lora_embedding_A" in tensors
+    a, b = [tensors[name] for name in (TABLE_PAIR if is_table else PAIR)]
+    path, rank = module.removeprefix("base_model.model."), a.shape[0]
     alpha = config.alpha_pattern.get(get_pattern_key(config.alpha_pattern, path), config.lora_alpha)
     assert rank == config.rank_pattern.get(get_pattern_key(config.rank_pattern, path), config.r)
     scale = alpha / (rank**0.5 if config.use_rslora else rank)
-    product = scale * tensors["lora_B.weight"] @ tensors["lora_A.weight"]
-    return product.T if is_conv1d else product
+    product = scale * b @ a
+    is_in_out = is_table or (is_conv1d and module.rsplit(".", 1)[-1] != "lm_head")  # the head is no Conv1D
+    return product.T if is_in_out else product
 
 
 def assert_merges(model_class, base: pathlib.Path, adapter: pathlib.Path) -> None:
     """peft's merged weights are those of the formulas that docs/dev/goldens.md states."""
     stored = safetensors.torch.load_file(adapter / "adapter_model.safetensors")
-    config = peft.PeftConfig.from_pretrained(adapter)
-    before = golden.load(model_class, base, torch.float32).state_dict()
+    config, plain = peft.PeftConfig.from_pretrained(adapter), golden.load(model_class, base, torch.float32)
+    before = plain.state_dict()
+    for name in [name for name in stored if is_of_base(name)]:
+        module = name.removeprefix("base_model.model.").removesuffix(".base_layer.weight")
+        assert torch.equal(stored.pop(name), before[f"{module}.weight"]), f"{name} is not the base's"
     after = load_adapted(model_class, base, adapter, torch.float32).merge_and_unload().state_dict()
     whole = {name for name in stored if ".lora_" not in name and ".ia3_l" not in name}
     for name in whole:
@@ -173,6 +192,11 @@ def assert_merges(model_class, base: pathlib.Path, adapter: pathlib.Path) -> Non
         assert torch.equal(after[weight], stored[name]), f"{weight} merges to something else"
         before.pop(weight), after.pop(weight)
     modules = {name.rsplit(".lora_", 1)[0].removesuffix(".ia3_l") for name in stored.keys() - whole}
+    if plain.config.get_text_config().tie_word_embeddings:  # peft adds what one end has learnt to both
+        tables = [name for name, tensor in before.items() if tensor.data_ptr() == plain.lm_head.weight.data_ptr()]
+        for name in tables if any(f"base_model.model.{name.removesuffix('.weight')}" in modules for name in tables) else []:
+            modules.discard(f"base_model.model.{name.removesuffix('.weight')}")
+            before.pop(name), after.pop(name)
     for module in modules:
         weight = module.removeprefix("base_model.model.") + ".weight"
         expected = before[weight].double() + delta_of(before[weight].double(), config, stored, module)

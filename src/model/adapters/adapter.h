@@ -1,4 +1,4 @@
-// adapter.h: small trained parts next to the linear layers of a model, as a rewrite of it: ModelSpec to ModelSpec.
+// adapter.h: small trained parts next to the layers of a model, as a rewrite of it: ModelSpec to ModelSpec.
 //
 // What an adapter adds are parameters and ordinary ops, so passes, methods, placements and plans take them as they take
 // the model's own. The added parameters are after those in the table: no counter of random numbers shifts. A kind of
@@ -17,28 +17,35 @@
 
 namespace windlass {
 
-// A linear layer, out = in W^T + b, as an adapter sees it.
+// A linear layer, out = in W^T + b, as an adapter sees it; or the table of tokens, whose `in` has a column for each id,
+// 1 at the token's.
 struct LinearLayer {
     int64_t in_cols = 0;    // of `in`
     int64_t out_cols = 0;   // of `out`
     bool in_out = false;    // W is stored [in, out]
     std::string role = {};  // within the block: "self_attn.q_proj"
+    bool is_table = false;
 };
 
-// A parameter that a kind adds to one linear layer.
+// Which layer of a model: the place of its weight among the parameters. The head's is this, since the table of tokens
+// may be its weight, too.
+inline constexpr int kHeadLayer = -1;
+
+// A parameter that a kind adds to one layer.
 struct AdapterPart {
     std::string name;  // after the layer's name, in the table of parameters and, but for its ending, in peft's files
     Shape shape;
-    Shape peft_shape;                        // the same numbers in peft's files
+    Shape peft_shape;                        // in peft's files
     double first_mean = 0, first_bound = 0;  // AddedParam
     bool is_signed = false, trains = true;
+    bool is_turned = false;    // peft_shape is `shape` transposed, and so are the numbers in peft's files
     DType dtype = DType::f32;  // that holds all values that it may have
 };
 
 // Where a kind writes what is after a layer.
 struct AdapterPlace {
     LinearLayer layer;
-    int in = 0, out = 0;     // values of the builder: the layer's input and output; of write_input the input alone
+    int in = 0, out = 0;  // values of the builder: the layer's input, which a table lacks, and its output, for `write`
     std::vector<int> parts;  // weights of the builder, in the order of AdapterKind::parts
 };
 
@@ -64,6 +71,10 @@ struct AdapterKind {
     std::vector<AdapterPart> (*parts)(const LinearLayer& layer, const AdapterSettings& settings) = nullptr;
     // Writes the ops after a layer; returns the value that takes the place of its output.
     int (*write)(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) = nullptr;
+    // Of a kind that is also for the table of tokens and the head: writes the ops up to what the last part, [out, r],
+    // multiplies, and returns that value. The head's loss multiplies it itself (cross_entropy, ops.h). Null: the kind
+    // is for linear layers alone.
+    int (*write_narrow)(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) = nullptr;
     // Of a kind that changes a layer's input (AdapterSettings::scales_input): returns the value that takes its place,
     // and `write` is not called.
     int (*write_input)(ProgramBuilder& program, const AdapterPlace& place) = nullptr;
@@ -92,11 +103,14 @@ std::span<const AdapterKind* const> all_adapters();
 // UserError(usage) naming those that there are.
 const AdapterKind& find_adapter(std::string_view name);
 
-// Linear layers that may carry an adapter, of the whole model but the table of its head: parameters that are their
-// weights, in order.
+// The linear layers of the whole model but its head, in order.
 std::vector<int> linear_layers(const ModelSpec& model);
 // Those of its layers alone: what an adapter has unless it is told otherwise.
 std::vector<int> linear_layers_of_layers(const ModelSpec& model);
+
+// All layers that an adapter of this kind may be next to: linear layers, and of kinds that say so (write_narrow) the
+// table of tokens and kHeadLayer, in order.
+std::vector<int> adaptable_layers(const ModelSpec& model, const AdapterKind& kind);
 
 // Those that have one.
 std::vector<int> adapted_layers(const ModelSpec& model);
@@ -109,15 +123,17 @@ struct ProjectedLayer {
 };
 std::vector<ProjectedLayer> projected_layers(const ModelSpec& model);
 
-// The name that transformers has for a linear layer, "model.layers.0.self_attn.q_proj", by the name of its weight
-// without ".weight" (AddedParam::layer).
+// The name that transformers has for a layer, "model.layers.0.self_attn.q_proj" or "lm_head", by AddedParam::layer.
 std::string module_name(const ModelSpec& model, std::string_view layer);
 // "a.b.weight" -> "a.b"
 std::string_view layer_of(const ParamSpec& weight);
-// What the program says of the linear layer with this weight.
-LinearLayer linear_layer(const ModelSpec& model, int weight);
+// The name of a layer (AddedParam::layer), and the place of its weight.
+std::string layer_name(const ModelSpec& model, int layer);
+int weight_of_layer(const ModelSpec& model, int layer);
+// What the program says of this layer.
+LinearLayer linear_layer(const ModelSpec& model, int layer);
 
-// The model with an adapter next to these linear layers (weights). Its own parameters keep their places.
-ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> weights);
+// The model with an adapter next to these layers. Its own parameters keep their places.
+ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> layers);
 
 }  // namespace windlass

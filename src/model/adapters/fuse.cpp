@@ -20,13 +20,13 @@ class Fusing {
         : model_(model), kind_(find_adapter(model.adapter->kind)), masters_(masters) {
         std::map<std::string_view, int> index;
         for (size_t i = 0; i < model.params.size(); ++i) index[model.params[i].name] = static_cast<int>(i);
-        for (const int weight : adapted_layers(model)) {
-            const std::string layer(layer_of(model.params[at(weight)]));
-            Adapted adapted{linear_layer(model, weight), model.adapter->of_layer(layer), {}};
+        for (const int each : adapted_layers(model)) {
+            const std::string layer = layer_name(model, each);
+            Adapted adapted{linear_layer(model, each), model.adapter->of_layer(layer), {}};
             for (const AdapterPart& part : kind_.parts(adapted.layer, adapted.settings))
                 adapted.parts.push_back(index.at(fmt::format("{}.{}", layer, part.name)));
             adapted_.push_back(std::move(adapted));
-            weights_[weight] = adapted_.size() - 1;
+            weights_[weight_of_layer(model, each)] = adapted_.size() - 1;
             if (const auto bias = index.find(layer + ".bias"); bias != index.end())
                 biases_[bias->second] = adapted_.size() - 1;
         }
@@ -65,14 +65,25 @@ class Fusing {
 
 std::vector<uint8_t> without_adapter(const ModelSpec& model) {
     std::set<std::string> adapted;
-    for (const int weight : adapted_layers(model)) {
-        const std::string_view layer = layer_of(model.params[at(weight)]);
-        for (const char* const part : {"weight", "bias"}) adapted.insert(fmt::format("{}.{}", layer, part));
+    for (const int layer : adapted_layers(model)) {
+        for (const char* const part : {"weight", "bias"})
+            adapted.insert(fmt::format("{}.{}", layer_name(model, layer), part));
     }
     std::vector<uint8_t> without;
     for (const ParamSpec& param : model.params)
         without.push_back(param.added || param.is_whole || adapted.contains(param.name) ? 0 : 1);
     return without;
+}
+
+void require_fusable(const ModelSpec& model) {
+    for (const int layer : adapted_layers(model)) {
+        const ParamSpec& weight = model.params[at(weight_of_layer(model, layer))];
+        if (weight.tied_name.empty()) continue;
+        throw UserError(ExitCode::usage, "--merged",
+                        "the adapter changes {}, one end of a tied table, by itself: merged, there would be two tables",
+                        module_name(model, layer_name(model, layer)))
+            .hint("windlass export without --merged, and the adapter next to its base");
+    }
 }
 
 ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters) {

@@ -16,7 +16,7 @@ constexpr double kScaleMax = 1e6;  // of files of others: far above all that is 
 
 // A is drawn as torch.nn.Linear's weights are, uniform within 1 / sqrt(in); B begins at zero, and so does what they
 // add.
-std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& settings) {
+std::vector<AdapterPart> pair_parts(const LinearLayer& layer, const AdapterSettings& settings) {
     const Shape a{settings.rank, layer.in_cols}, b{layer.out_cols, settings.rank};
     return {{.name = "lora_A.weight",
              .shape = a,
@@ -25,16 +25,42 @@ std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& 
             {.name = "lora_B.weight", .shape = b, .peft_shape = b}};
 }
 
-// The scale is applied where the values are narrowest.
-int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) {
-    const auto name = [&](const char* part) { return fmt::format("{}.{}", place.layer.role, part); };
-    int u = program.apply(kLinear, name("lora_A"), {place.in}, {place.parts[0]}, LinearAttrs{});
-    if (settings.scale != 1.0) u = program.apply(kScale, name("lora_scale"), {u}, {}, ScaleAttrs{settings.scale});
-    const int v = program.apply(kLinear, name("lora_B"), {u}, {place.parts[1]}, LinearAttrs{});
-    return program.apply(kAdd, name("lora"), {place.out, v});
+// Of a table, A^T [V, r] is one too, looked up by the same ids. It begins at zero as peft's does, and B at random:
+// uniform, with the variance of peft's normal numbers, 1.
+std::vector<AdapterPart> table_parts(const LinearLayer& layer, const AdapterSettings& settings) {
+    const Shape b{layer.out_cols, settings.rank};
+    return {{.name = "lora_embedding_A",
+             .shape = {layer.in_cols, settings.rank},
+             .peft_shape = {settings.rank, layer.in_cols},
+             .is_turned = true},
+            {.name = "lora_embedding_B", .shape = b, .peft_shape = b, .first_bound = std::sqrt(3.0)}};
 }
 
-// W + s B A, or of a W that is stored [in, out] its transpose; a row of it at a time.
+std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& settings) {
+    return layer.is_table ? table_parts(layer, settings) : pair_parts(layer, settings);
+}
+
+std::string value_name(const AdapterPlace& place, const char* part) {
+    return fmt::format("{}.{}", place.layer.role, part);
+}
+
+// The scale is applied where the values are narrowest.
+int write_narrow(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) {
+    const int u =
+        place.layer.is_table
+            ? program.apply(kEmbedding, value_name(place, "lora_A"), {}, {place.parts[0]}, EmbeddingAttrs{})
+            : program.apply(kLinear, value_name(place, "lora_A"), {place.in}, {place.parts[0]}, LinearAttrs{});
+    if (settings.scale == 1.0) return u;
+    return program.apply(kScale, value_name(place, "lora_scale"), {u}, {}, ScaleAttrs{settings.scale});
+}
+
+int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) {
+    const int u = write_narrow(program, place, settings);
+    const int v = program.apply(kLinear, value_name(place, "lora_B"), {u}, {place.parts[1]}, LinearAttrs{});
+    return program.apply(kAdd, value_name(place, "lora"), {place.out, v});
+}
+
+// W + s B A, or of a W that is stored [in, out] its transpose, for which a table has A's; a row of it at a time.
 void fuse(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
           const FuseRun& run) {
     if (run.is_bias) return;
@@ -47,8 +73,9 @@ void fuse(const LinearLayer& layer, const AdapterSettings& settings, std::span<c
         sum.assign(static_cast<size_t>(count), 0.0);
         for (int64_t k = 0; k < rank; ++k) {
             // [out, in]: B[row, k] A[k, col]; [in, out]: A[k, row] B[col, k].
-            const double left =
-                layer.in_out ? a[static_cast<size_t>(k * layer.in_cols + row)] : b[static_cast<size_t>(row * rank + k)];
+            const std::vector<float>& left_part = layer.in_out ? a : b;
+            const bool is_turned = layer.in_out && !layer.is_table;
+            const double left = left_part[static_cast<size_t>(is_turned ? k * layer.in_cols + row : row * rank + k)];
             const float* const right = layer.in_out ? b.data() + begin * rank + k : a.data() + k * cols + begin;
             const int64_t stride = layer.in_out ? rank : 1;
             for (int64_t i = 0; i < count; ++i) sum[static_cast<size_t>(i)] += left * right[i * stride];
@@ -116,6 +143,7 @@ constinit const AdapterKind kLora = {
     .peft_type = "LORA",
     .parts = lora_adapter::parts,
     .write = lora_adapter::write,
+    .write_narrow = lora_adapter::write_narrow,
     .fuse = lora_adapter::fuse,
     .write_config = lora_adapter::write_config,
     .read_config = lora_adapter::read_config,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "format/adapter_folder.h"
+#include "format/model_folder.h"
 #include "model/adapters/adapter.h"
 #include "model/save.h"
 
@@ -37,13 +38,19 @@ void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const F
 // a module that modules_to_save names, or holds one of another shape.
 std::vector<std::string> peft_whole(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& base);
 
-// The linear layers of `base` that the folder's other tensors belong to: weights, in order. UserError(model) for a
-// tensor that belongs to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.
+// The layers of `base` that the folder's other tensors belong to, in order. UserError(model) for a tensor that belongs
+// to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.
 std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings& settings, const ModelSpec& base);
 
 // The name that peft has for an added parameter, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", or
 // for one that trains whole: "base_model.model.lm_head.weight".
 std::string peft_name(const ModelSpec& model, const ParamSpec& param);
+
+// peft may save the table of a module whose adapter it saves, too ("embed_tokens.base_layer.weight"). UserError(model)
+// naming the tensor if it is another table than the base's, but for the rounding of the tensor's type. A base without
+// weights is not compared.
+void check_peft_tables(const AdapterFolder& folder, const AdapterSettings& settings, const ModelFolder& base,
+                       const ModelSpec& model);
 
 // All numbers are finite: UserError(model) names the tensor and the element that is not.
 void check_peft_numbers(const AdapterFolder& folder);
@@ -68,6 +75,9 @@ void save_peft(FileSystem& files, const std::string& target, const ModelSpec& mo
                const ReadMasters& masters);
 // Bytes of its two files, about.
 int64_t peft_bytes(const ModelSpec& model);
+
+// UserError(usage) where fused weights have no place: what an adapter adds to one end of a tied table.
+void require_fusable(const ModelSpec& model);
 
 // What is evaluated, as weights of the base alone: of a layer with an adapter, what `masters` gives for its own
 // parameters with what the adapter has learnt. `masters` outlives what is returned.

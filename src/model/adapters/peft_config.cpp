@@ -136,8 +136,8 @@ void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const F
         require_patterns(*found, name, where);
         fields.push_back({of, &*found});
     }
-    for (const int weight : fields.empty() ? std::vector<int>() : linear_layers(model)) {
-        const std::string layer(layer_of(model.params[at(weight)]));
+    for (const int each : fields.empty() ? std::vector<int>() : adaptable_layers(model, kind)) {
+        const std::string layer = layer_name(model, each);
         Json config = folder.config();
         bool is_own = false;
         for (const ModuleField& field : fields) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/math.h"
 #include "model/adapters/peft.h"
 #include "model/adapters/whole.h"
 #include "model/load.h"
@@ -13,17 +14,33 @@ namespace windlass {
 namespace {
 
 constexpr std::string_view kRoot = "base_model.model.";
+constexpr std::string_view kTable = ".base_layer.weight";
+constexpr const char* kOtherTable = "the base that the adapter was trained over; or to merge it with peft";
 constexpr int64_t kLoadPieceElements = int64_t{1} << 18;
 
-// By each name that a module may have in the file, the linear layer's weight.
-std::map<std::string, int, std::less<>> layers_by_name(const ModelSpec& base) {
-    std::map<std::string, int, std::less<>> index;
-    for (const int weight : linear_layers(base)) {
-        const std::string_view layer = layer_of(base.params[at(weight)]);
-        index.emplace(module_name(base, layer), weight);
-        index.emplace(layer, weight);  // as the files of this base name it
+using LayersByName = std::map<std::string, int, std::less<>>;
+
+// By each name that a module may have in the file.
+LayersByName layers_by_name(const ModelSpec& base, const AdapterKind& kind) {
+    LayersByName index;
+    for (const int each : adaptable_layers(base, kind)) {
+        const std::string layer = layer_name(base, each);
+        index.emplace(module_name(base, layer), each);
+        index.emplace(layer, each);  // as the files of this base name it
     }
     return index;
+}
+
+// "base_model.model." MODULE ".base_layer.weight", of a module whose table is the base's; nothing for others.
+std::optional<int> table_of(const TensorEntry& tensor, const LayersByName& layers, const ModelSpec& base) {
+    std::string_view name = tensor.name;
+    if (!name.starts_with(kRoot) || !name.ends_with(kTable)) return std::nullopt;
+    name.remove_prefix(kRoot.size());
+    name.remove_suffix(kTable.size());
+    const auto layer = layers.find(name);
+    if (layer == layers.end()) return std::nullopt;
+    const bool is_table = layer->second == kHeadLayer || linear_layer(base, layer->second).is_table;
+    return is_table ? std::optional(layer->second) : std::nullopt;
 }
 
 UserError of_tensor(const AdapterFolder& folder, const TensorEntry& tensor, std::string what, std::string hint) {
@@ -45,13 +62,22 @@ const ParamSpec& param_of(const ModelSpec& base, const std::string& name) {
     return *found;
 }
 
+// All tensors that AdapterSettings::whole names; of a table that stays tied both ends'.
+std::set<std::string> whole_names(const ModelSpec& base, const AdapterSettings& settings) {
+    std::set<std::string> names;
+    for (const std::string& name : settings.whole) {
+        names.insert(whole_name(base, name));
+        if (settings.keeps_ties) names.insert(whole_name(base, param_of(base, name).tied_name));
+    }
+    return names;
+}
+
 // What names say that is known and not there.
-std::string reason_of(std::string_view name) {
+std::string reason_of(std::string_view name, const AdapterKind& kind) {
     if (name.find("lora_magnitude_vector") != name.npos) return "DoRA is not implemented";
-    if (name.find("lora_embedding_") != name.npos) return "adapters of embeddings are not implemented";
     if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos && name.find(".lsp_") == name.npos)
         return "it is no part of an adapter, and \"modules_to_save\" names no module that has it";
-    return "it belongs to no linear layer of this model";
+    return fmt::format("it belongs to no {} of this model", kind.write_narrow == nullptr ? "linear layer" : "layer");
 }
 
 struct PeftPlace {
@@ -62,12 +88,22 @@ struct PeftPlace {
 std::optional<PeftPlace> place_of(std::string_view name, const AdapterKind& kind, const AdapterSettings& settings) {
     if (!name.starts_with(kRoot)) return std::nullopt;
     name.remove_prefix(kRoot.size());
-    for (const AdapterPart& part : kind.parts({1, 1, false}, settings)) {
+    std::vector<AdapterPart> parts = kind.parts({1, 1}, settings);
+    if (kind.write_narrow != nullptr)
+        std::ranges::move(kind.parts({.in_cols = 1, .out_cols = 1, .is_table = true}, settings),
+                          std::back_inserter(parts));
+    for (const AdapterPart& part : parts) {
         if (!name.ends_with(part.name) || name.size() <= part.name.size() + 1) continue;
         const size_t dot = name.size() - part.name.size() - 1;
         if (name[dot] == '.') return PeftPlace{name.substr(0, dot), name.substr(dot + 1)};
     }
     return std::nullopt;
+}
+
+void require_numbers(const AdapterFolder& folder, const TensorEntry& tensor) {
+    if (tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16) return;
+    throw of_tensor(folder, tensor, fmt::format("holds {}, expected F32, BF16 or F16", tensor.dtype_name),
+                    "an adapter that peft has saved");
 }
 
 // whose: of the shape that is expected.
@@ -77,10 +113,27 @@ void check_tensor(const AdapterFolder& folder, const TensorEntry& tensor, const 
         throw of_tensor(folder, tensor,
                         fmt::format("is {}, expected {} of {}", tensor.shape.to_string(), shape.to_string(), whose),
                         "the base that the adapter was trained over, and the two files of one adapter");
-    const bool is_number = tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
-    if (!is_number)
-        throw of_tensor(folder, tensor, fmt::format("holds {}, expected F32, BF16 or F16", tensor.dtype_name),
-                        "an adapter that peft has saved");
+    require_numbers(folder, tensor);
+}
+
+void check_part(const AdapterFolder& folder, const TensorEntry& tensor, std::span<const AdapterPart> parts,
+                std::string_view name) {
+    const auto found = std::ranges::find(parts, name, &AdapterPart::name);
+    if (found == parts.end())
+        throw of_tensor(folder, tensor,
+                        fmt::format("its layer has {} and {}, no {}", parts.front().name, parts.back().name, name),
+                        "the base that the adapter was trained over");
+    check_tensor(folder, tensor, found->peft_shape,
+                 fmt::format("this model's layer and the rank in {}", kAdapterConfigName));
+}
+
+// A table that peft saved next to its adapter is as large as the base's.
+void check_table(const AdapterFolder& folder, const TensorEntry& tensor, const ParamSpec& table) {
+    if (tensor.shape != table.shape)
+        throw of_tensor(folder, tensor,
+                        fmt::format("is {}, the base's table is {}", tensor.shape.to_string(), table.shape.to_string()),
+                        kOtherTable);
+    require_numbers(folder, tensor);
 }
 
 }  // namespace
@@ -114,44 +167,39 @@ std::vector<std::string> peft_whole(const AdapterFolder& folder, const PeftConfi
 
 std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings& settings, const ModelSpec& base) {
     const AdapterKind& kind = find_adapter(settings.kind);
-    const std::map<std::string, int, std::less<>> layers = layers_by_name(base);
-    std::map<int, std::set<std::string>> found;  // parts by weight
-    std::set<std::string> whole;
-    for (const std::string& name : settings.whole) {
-        whole.insert(whole_name(base, name));
-        if (settings.keeps_ties) whole.insert(whole_name(base, param_of(base, name).tied_name));
-    }
+    const LayersByName layers = layers_by_name(base, kind);
+    std::map<int, std::set<std::string>> found;  // parts by layer
+    const std::set<std::string> whole = whole_names(base, settings);
     for (const TensorEntry& tensor : folder.tensors()) {
         if (whole.contains(tensor.name)) continue;
+        if (const std::optional<int> table = table_of(tensor, layers, base)) {
+            check_table(folder, tensor, base.params[at(weight_of_layer(base, *table))]);
+            continue;
+        }
         const std::optional<PeftPlace> place = place_of(tensor.name, kind, settings);
         const auto layer = place ? layers.find(place->module) : layers.end();
         if (layer == layers.end())
-            throw of_tensor(folder, tensor, reason_of(tensor.name),
-                            "the base that the adapter was trained over, whose linear layers have other names than "
-                            "this model's; or to merge it with peft");
-        const LinearLayer shape = linear_layer(base, layer->second);
-        const AdapterSettings own = settings.of_layer(layer_of(base.params[at(layer->second)]));
-        for (const AdapterPart& part : kind.parts(shape, own)) {
-            if (part.name == place->part)
-                check_tensor(folder, tensor, part.peft_shape,
-                             fmt::format("this model's layer and the rank in {}", kAdapterConfigName));
-        }
+            throw of_tensor(folder, tensor, reason_of(tensor.name, kind),
+                            "the base that the adapter was trained over, whose layers have other names than this "
+                            "model's; or to merge it with peft");
+        const AdapterSettings own = settings.of_layer(layer_name(base, layer->second));
+        check_part(folder, tensor, kind.parts(linear_layer(base, layer->second), own), place->part);
         if (!found[layer->second].emplace(place->part).second)
             throw of_tensor(folder, tensor, "its layer has this part under two names",
                             "an adapter that peft has saved");
     }
-    std::vector<int> weights;
-    for (const auto& [weight, parts] : found) {
-        const AdapterSettings own = settings.of_layer(layer_of(base.params[at(weight)]));
-        for (const AdapterPart& part : kind.parts(linear_layer(base, weight), own)) {
+    std::vector<int> adapted;
+    for (const auto& [each, parts] : found) {
+        const std::string layer = layer_name(base, each);
+        for (const AdapterPart& part : kind.parts(linear_layer(base, each), settings.of_layer(layer))) {
             if (!parts.contains(part.name))
                 throw UserError(ExitCode::model, folder.weights_path(), "has {} of {}, but not its {}", *parts.begin(),
-                                module_name(base, layer_of(base.params[at(weight)])), part.name)
+                                module_name(base, layer), part.name)
                     .hint("the file is incomplete; fetch the adapter again");
         }
-        weights.push_back(weight);
+        adapted.push_back(each);
     }
-    return weights;
+    return adapted;
 }
 
 namespace {
@@ -168,7 +216,59 @@ void read_numbers(const AdapterFolder& folder, const TensorEntry& tensor, int64_
         .hint("an earlier checkpoint of the adapter: this one holds a number that is not finite");
 }
 
+// Numbers [first, first + out.size()) of the transpose of a tensor [cols, rows]: of some of its columns a piece of each
+// row at a time.
+void read_turned(const AdapterFolder& folder, const TensorEntry& tensor, int64_t first, std::span<float> out) {
+    const int64_t cols = tensor.shape[0], rows = tensor.shape[1], end = first + std::ssize(out);
+    std::vector<float> piece;
+    for (int64_t row = first / cols; row * cols < end; row += kLoadPieceElements) {
+        const int64_t count = std::min({kLoadPieceElements, rows - row, div_up(end, cols) - row});
+        piece.resize(at(count));
+        for (int64_t col = 0; col < cols; ++col) {
+            read_numbers(folder, tensor, col * rows + row, piece);
+            for (int64_t i = 0; i < count; ++i) {
+                const int64_t element = (row + i) * cols + col;
+                if (element >= first && element < end) out[at(element - first)] = piece[at(i)];
+            }
+        }
+    }
+}
+
+// How far a number may be from the one that was rounded to this type, to the nearest.
+float rounding_of(DType dtype, float number) {
+    if (dtype == DType::bf16) return std::abs(number) * 0x1p-8f;
+    return dtype == DType::f16 ? std::max(std::abs(number) * 0x1p-11f, 0x1p-25f) : 0.0f;
+}
+
+void compare_table(const AdapterFolder& folder, const TensorEntry& tensor, const ModelFolder& base,
+                   const ParamSpec& table) {
+    std::vector<float> theirs, ours;
+    for (int64_t first = 0; first < table.numel(); first += kLoadPieceElements) {
+        theirs.resize(at(std::min(kLoadPieceElements, table.numel() - first)));
+        ours.resize(theirs.size());
+        read_numbers(folder, tensor, first, theirs);
+        load_elements(base, table, first, ours);
+        for (size_t i = 0; i < ours.size(); ++i) {
+            if (std::abs(theirs[i] - ours[i]) <= rounding_of(*tensor.dtype, ours[i])) continue;
+            throw of_tensor(folder, tensor,
+                            fmt::format("is {} at element {}, where the base's {} is {}", theirs[i],
+                                        first + static_cast<int64_t>(i), table.name, ours[i]),
+                            kOtherTable);
+        }
+    }
+}
+
 }  // namespace
+
+void check_peft_tables(const AdapterFolder& folder, const AdapterSettings& settings, const ModelFolder& base,
+                       const ModelSpec& model) {
+    if (base.tensors().empty()) return;
+    const LayersByName layers = layers_by_name(model, find_adapter(settings.kind));
+    for (const TensorEntry& tensor : folder.tensors()) {
+        if (const std::optional<int> layer = table_of(tensor, layers, model))
+            compare_table(folder, tensor, base, model.params[at(weight_of_layer(model, *layer))]);
+    }
+}
 
 void check_peft_numbers(const AdapterFolder& folder) {
     std::vector<float> numbers;
@@ -190,6 +290,7 @@ void load_peft_elements(const AdapterFolder& folder, const ModelSpec& model, con
     if (tensor == nullptr || tensor->shape.numel() != param.numel())
         throw UserError(ExitCode::model, folder.weights_path(), "has no {} any more", param.name)
             .hint("again, with no other program writing to this folder");
+    if (param.added && param.added->is_turned) return read_turned(folder, *tensor, first, out);
     for (int64_t done = 0; done < std::ssize(out); done += kLoadPieceElements) {
         const int64_t count = std::min(kLoadPieceElements, std::ssize(out) - done);
         read_numbers(folder, *tensor, first + done, out.subspan(at(done), at(count)));

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/index.h"
 #include "base/json.h"
+#include "base/math.h"
 #include "base/units.h"
 #include "format/model_folder_writer.h"
 #include "model/adapters/peft.h"
@@ -13,6 +15,7 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kSavePieceElements = int64_t{1} << 17;
+constexpr int64_t kNumberBytes = 4;  // f32
 
 // "a.b.c" -> "b.c" of two words.
 std::string_view last_words(std::string_view name, int words) {
@@ -85,7 +88,10 @@ Json whole_modules(const ModelSpec& model) {
 }
 
 bool any_is_in_out(const ModelSpec& model) {
-    return std::ranges::any_of(linear_layers(model), [&](int weight) { return linear_layer(model, weight).in_out; });
+    return std::ranges::any_of(adapted_layers(model), [&](int each) {
+        const LinearLayer layer = linear_layer(model, each);
+        return layer.in_out && !layer.is_table;
+    });
 }
 
 // What some layers have of their own, by the names of their modules.
@@ -122,22 +128,22 @@ std::string config_text(const ModelSpec& model, const PeftOptions& options) {
     return config.dump(2) + "\n";
 }
 
-Shape peft_shape(const ModelSpec& model, const AdapterKind& kind, const ParamSpec& param) {
-    if (!is_of_layer(param)) return param.shape;
-    const auto weight = std::ranges::find(model.params, fmt::format("{}.weight", param.added->layer), &ParamSpec::name);
-    WINDLASS_CHECK(weight != model.params.end(), "{} has no layer", param.name);
-    const LinearLayer layer = linear_layer(model, static_cast<int>(weight - model.params.begin()));
-    for (const AdapterPart& part : kind.parts(layer, model.adapter->of_layer(param.added->layer))) {
-        if (part.name == param.added->part) return part.peft_shape;
+// By the names of added parameters.
+std::map<std::string, Shape> peft_shapes(const ModelSpec& model) {
+    const AdapterKind& kind = find_adapter(model.adapter->kind);
+    std::map<std::string, Shape> shapes;
+    for (const int each : adapted_layers(model)) {
+        const std::string layer = layer_name(model, each);
+        for (const AdapterPart& part : kind.parts(linear_layer(model, each), model.adapter->of_layer(layer)))
+            shapes[fmt::format("{}.{}", layer, part.name)] = part.peft_shape;
     }
-    WINDLASS_CHECK(false, "{} is no part of an adapter {}", param.name, kind.name);
-    return {};
+    return shapes;
 }
 
 // The names of a parameter's tensors: of a table that stays tied one for each end, which peft asks for.
 std::vector<std::string> names_in_file(const ModelSpec& model, const ParamSpec& param) {
     std::vector<std::string> names = {peft_name(model, param)};
-    if (!param.added && !param.tied_name.empty()) {
+    if (model.adapter->keeps_ties && !param.added && !param.tied_name.empty()) {
         ParamSpec twin = param;
         twin.name = param.tied_name;
         names.push_back(peft_name(model, twin));
@@ -146,14 +152,28 @@ std::vector<std::string> names_in_file(const ModelSpec& model, const ParamSpec& 
 }
 
 std::vector<TensorSpec> tensors_of(const ModelSpec& model) {
-    const AdapterKind& kind = find_adapter(model.adapter->kind);
+    const std::map<std::string, Shape> shapes = peft_shapes(model);
     std::vector<TensorSpec> tensors;
     for (const ParamSpec& param : model.params) {
         if (!is_saved(param)) continue;
-        for (const std::string& name : names_in_file(model, param))
-            tensors.push_back({name, DType::f32, peft_shape(model, kind, param)});
+        const Shape shape = is_of_layer(param) ? shapes.at(param.name) : param.shape;
+        for (const std::string& name : names_in_file(model, param)) tensors.push_back({name, DType::f32, shape});
     }
     return tensors;
+}
+
+// The numbers [first, first + numbers.size()) of a parameter; of one that is turned whole rows, which are a piece of
+// each row of its tensor.
+void write_numbers(ModelFolderWriter& writer, const std::string& name, const ParamSpec& param, int64_t first,
+                   std::span<const float> numbers) {
+    if (!param.added || !param.added->is_turned)
+        return writer.write(name, first * kNumberBytes, std::as_bytes(numbers));
+    const int64_t rows = param.shape[0], cols = param.shape[1], count = div_exact(std::ssize(numbers), cols);
+    std::vector<float> piece(at(count));
+    for (int64_t col = 0; col < cols; ++col) {
+        for (int64_t row = 0; row < count; ++row) piece[at(row)] = numbers[at(row * cols + col)];
+        writer.write(name, (col * rows + first / cols) * kNumberBytes, std::as_bytes(std::span(piece)));
+    }
 }
 
 }  // namespace
@@ -173,11 +193,13 @@ void save_peft(FileSystem& files, const std::string& target, const ModelSpec& mo
     for (int index = 0; index < static_cast<int>(model.params.size()); ++index) {
         const ParamSpec& param = model.params[at(index)];
         if (!is_saved(param)) continue;
+        const int64_t row = param.added && param.added->is_turned ? param.shape[1] : 1;
+        const int64_t piece = std::max(row, round_down(kSavePieceElements, row));
         for (const std::string& name : names_in_file(model, param)) {
-            for (int64_t first = 0; first < param.numel(); first += kSavePieceElements) {
-                numbers.resize(at(std::min(kSavePieceElements, param.numel() - first)));
+            for (int64_t first = 0; first < param.numel(); first += piece) {
+                numbers.resize(at(std::min(piece, param.numel() - first)));
                 masters(index, first, numbers);
-                writer.write(name, first * 4, std::as_bytes(std::span(numbers)));
+                write_numbers(writer, name, param, first, numbers);
             }
         }
     }

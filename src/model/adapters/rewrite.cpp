@@ -14,25 +14,60 @@ namespace {
 constexpr std::string_view kWeight = ".weight";
 
 LinearLayer layer_at(const Program& program, const Node& node) {
-    const std::string& role = program.weights[at(node.weights[0])].role;
-    return {node.spec.in[0].cols, node.spec.out[0].cols, node.spec.get<LinearAttrs>().in_out,
-            role.substr(0, role.size() - kWeight.size())};
+    const auto& [role, weight] = program.weights[at(node.weights[0])];
+    const std::string name = role.substr(0, role.size() - kWeight.size());
+    if (node.op == &kEmbedding) return {weight[0], weight[1], true, name, true};
+    if (node.op == &kCrossEntropy) return {weight[1], weight[0], false, name};
+    return {node.spec.in[0].cols, node.spec.out[0].cols, node.spec.get<LinearAttrs>().in_out, name};
 }
 
-// Calls body(block, node) for each linear layer, of the head without its loss too.
+// Whether an adapter may be next to what this node computes.
+bool is_layer(const Node& node) {
+    if (node.op == &kEmbedding) return node.spec.get<EmbeddingAttrs>().index == EmbeddingAttrs::Index::token;
+    return node.op == &kLinear || node.op == &kCrossEntropy;
+}
+
+// Calls body(block, node, layer) for each layer of the model's own; for the head twice, with its loss and without.
 template <typename Body>
-void for_linear_layers(const ModelSpec& model, Body body) {
+void for_layers(const ModelSpec& model, Body body) {
     const auto visit = [&](const Block& block) {
         for (const Node& node : block.program->nodes) {
-            if (node.op == &kLinear) body(block, node);
+            if (!is_layer(node)) continue;
+            const int weight = node.weights[0], param = block.params[at(weight)];
+            if (model.params[at(param)].added) continue;
+            body(block, node, block.program->weights[at(weight)].role == kHeadRole ? kHeadLayer : param);
         }
     };
     std::ranges::for_each(model.blocks, visit);
     visit(model.logits);
 }
 
-int weight_of(const Block& block, const Node& node) {
-    return block.params[at(node.weights[0])];
+// Where a layer is first computed.
+struct FoundLayer {
+    const Block* block;
+    const Node* node;
+};
+
+FoundLayer find_layer(const ModelSpec& model, int layer) {
+    FoundLayer found{};
+    for_layers(model, [&](const Block& block, const Node& node, int each) {
+        if (each == layer && found.node == nullptr) found = {&block, &node};
+    });
+    WINDLASS_CHECK(found.node != nullptr, "the model has no layer {}", layer);
+    return found;
+}
+
+// A layer's name, by its weight in a block. A tied table has two names.
+std::string name_in(const ModelSpec& model, const Block& block, int weight) {
+    const ParamSpec& param = model.params[at(block.params[at(weight)])];
+    if (param.tied_name.empty() || param.name.ends_with(block.program->weights[at(weight)].role))
+        return std::string(layer_of(param));
+    return param.tied_name.substr(0, param.tied_name.size() - kWeight.size());
+}
+
+void sort_once(std::vector<int>& layers) {
+    std::ranges::sort(layers);
+    layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
 }
 
 // What a program gets besides its own weights: a part of the adapter of one of them.
@@ -49,7 +84,7 @@ struct Rewritten {
 // How each of a program's weights is adapted; nothing for those that are not.
 using LayerSettings = std::vector<std::optional<AdapterSettings::Layer>>;
 
-// Writes a program again, with an adapter after some of its linear layers. What neighbouring layers of one input add
+// Writes a program again, with an adapter after some of its layers. What neighbouring layers of one input add
 // is after all of them, so that they stay neighbours (OpRecord::joins).
 class ProgramRewriter {
   public:
@@ -63,7 +98,11 @@ class ProgramRewriter {
         for (const ProgramWeight& weight : whole_.weights) made_.weight(weight.role, weight.shape);
         for (const Node& node : whole_.nodes) {
             if (!waiting_.empty() && (node.op != &kLinear || node.in != waiting_.front().node->in)) write_waiting();
-            const bool is_adapted = node.op == &kLinear && adapted[at(node.weights[0])].has_value();
+            const bool is_adapted = is_layer(node) && adapted[at(node.weights[0])].has_value();
+            if (is_adapted && node.op == &kCrossEntropy) {
+                write_loss(node, *adapted[at(node.weights[0])]);
+                continue;
+            }
             const bool is_before = is_adapted && adapted[at(node.weights[0])]->scales_input;
             copy(node, is_before ? std::optional(write_input(node, *adapted[at(node.weights[0])])) : std::nullopt);
             if (is_adapted && !is_before) waiting_.push_back({&node, *adapted[at(node.weights[0])]});
@@ -97,7 +136,8 @@ class ProgramRewriter {
 
     // The place of an adapter, with its parts.
     AdapterPlace place_at(const Node& node, const AdapterSettings& settings) {
-        AdapterPlace place{.layer = layer_at(whole_, node), .in = value_[at(node.in[0])]};
+        AdapterPlace place{.layer = layer_at(whole_, node)};
+        if (!node.in.empty()) place.in = value_[at(node.in[0])];
         for (AdapterPart& part : kind_.parts(place.layer, settings)) {
             place.parts.push_back(made_.weight(fmt::format("{}.{}", place.layer.role, part.name), part.shape));
             added_.push_back({node.weights[0], std::move(part)});
@@ -107,6 +147,15 @@ class ProgramRewriter {
 
     int write_input(const Node& node, const AdapterSettings::Layer& own) {
         return kind_.write_input(made_, place_at(node, settings_with(own)));
+    }
+
+    // The loss has the head's product inside it, and takes the adapter's as a second one.
+    void write_loss(const Node& node, const AdapterSettings::Layer& own) {
+        const AdapterSettings settings = settings_with(own);
+        const AdapterPlace place = place_at(node, settings);
+        const int narrow = kind_.write_narrow(made_, place, settings), out = node.out[0];
+        value_[at(out)] = made_.apply(kCrossEntropy, whole_.values[at(out)].name, {place.in, narrow},
+                                      {node.weights[0], place.parts.back()}, node.spec.attrs);
     }
 
     void write_waiting() {
@@ -131,12 +180,16 @@ class ProgramRewriter {
 
 class ModelRewriter {
   public:
-    ModelRewriter(ModelSpec model, const AdapterSettings& settings, std::span<const int> weights)
+    ModelRewriter(ModelSpec model, const AdapterSettings& settings, std::span<const int> layers)
         : model_(std::move(model)),
           settings_(settings),
           kind_(find_adapter(settings.kind)),
-          adapted_(model_.params.size()) {
-        for (const int weight : weights) adapted_[at(weight)] = true;
+          adapted_(layers.begin(), layers.end()) {
+        for_layers(model_, [&](const Block& block, const Node& node, int layer) {
+            if (!adapted_.contains(layer)) return;
+            const AdapterSettings own = settings_.of_layer(name_in(model_, block, node.weights[0]));
+            own_[{&block, node.weights[0]}] = {own.rank, own.scale, own.scales_input};
+        });
     }
 
     ModelSpec write() {
@@ -166,21 +219,18 @@ class ModelRewriter {
     }
 
   private:
-    std::optional<AdapterSettings::Layer> own_settings(int param) const {
-        if (!adapted_[at(param)]) return std::nullopt;
-        const AdapterSettings own = settings_.of_layer(layer_of(model_.params[at(param)]));
-        return AdapterSettings::Layer{own.rank, own.scale, own.scales_input};
-    }
-
     std::vector<std::string> rewrite(Block& block) {
-        LayerSettings adapted;
-        for (const int param : block.params) adapted.push_back(own_settings(param));
+        LayerSettings adapted(block.params.size());
+        for (size_t weight = 0; weight < adapted.size(); ++weight) {
+            const auto own = own_.find({&block, static_cast<int>(weight)});
+            if (own != own_.end()) adapted[weight] = own->second;
+        }
         const auto [known, is_new] = programs_.try_emplace({block.program, adapted});
         if (is_new) known->second = ProgramRewriter(*block.program, kind_, settings_).write(adapted);
         std::vector<std::string> names;
         for (const AddedWeight& each : known->second.added) {
             const ParamSpec& beside = model_.params[at(block.params[at(each.beside)])];
-            const std::string layer(layer_of(beside));
+            const std::string layer = name_in(model_, block, each.beside);
             names.push_back(fmt::format("{}.{}", layer, each.part.name));
             const AdapterPart& part = each.part;
             added_.try_emplace(names.back(), ParamSpec{.name = names.back(),
@@ -192,7 +242,8 @@ class ModelRewriter {
                                                                            .first_mean = part.first_mean,
                                                                            .first_bound = part.first_bound,
                                                                            .is_signed = part.is_signed,
-                                                                           .trains = part.trains}});
+                                                                           .trains = part.trains,
+                                                                           .is_turned = part.is_turned}});
         }
         block.program = known->second.program;
         return names;
@@ -201,7 +252,9 @@ class ModelRewriter {
     ModelSpec model_;
     const AdapterSettings& settings_;
     const AdapterKind& kind_;
-    std::vector<bool> adapted_;  // by parameter
+    std::set<int> adapted_;  // layers
+    // By the weights of blocks: how each adapted layer is.
+    std::map<std::pair<const Block*, int>, AdapterSettings::Layer> own_;
     // The old programs are kept, so that no new one has the address of one of them.
     std::map<std::pair<std::shared_ptr<const Program>, LayerSettings>, Rewritten> programs_;
     std::map<std::string, ParamSpec> added_;  // by name
@@ -210,18 +263,20 @@ class ModelRewriter {
 }  // namespace
 
 std::vector<int> linear_layers(const ModelSpec& model) {
-    // The head's product without its loss reads a table; ops without weights may follow it.
-    const auto& nodes = model.logits.program->nodes;
-    const auto product =
-        std::find_if(nodes.rbegin(), nodes.rend(), [](const Node& node) { return !node.weights.empty(); });
-    const int head = model.logits.params[at(product->weights[0])];
     std::vector<int> weights;
-    for_linear_layers(model, [&](const Block& block, const Node& node) {
-        if (const int weight = weight_of(block, node); weight != head) weights.push_back(weight);
+    for_layers(model, [&](const Block&, const Node& node, int layer) {
+        if (node.op == &kLinear && layer != kHeadLayer) weights.push_back(layer);
     });
-    std::ranges::sort(weights);
-    weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
+    sort_once(weights);
     return weights;
+}
+
+std::vector<int> adaptable_layers(const ModelSpec& model, const AdapterKind& kind) {
+    if (kind.write_narrow == nullptr) return linear_layers(model);
+    std::vector<int> layers;
+    for_layers(model, [&](const Block&, const Node&, int layer) { layers.push_back(layer); });
+    sort_once(layers);
+    return layers;
 }
 
 std::vector<int> linear_layers_of_layers(const ModelSpec& model) {
@@ -233,14 +288,14 @@ std::vector<int> linear_layers_of_layers(const ModelSpec& model) {
 std::vector<int> adapted_layers(const ModelSpec& model) {
     std::set<std::string_view> adapted;
     for (const ParamSpec& param : model.params) {
-        if (param.added) adapted.insert(param.added->layer);
+        if (param.added && param.added->copy_of.empty()) adapted.insert(param.added->layer);
     }
-    std::vector<int> weights = linear_layers(model);
-    std::erase_if(weights, [&](int weight) {
-        const ParamSpec& param = model.params[at(weight)];
-        return param.added || !adapted.contains(layer_of(param));
+    std::vector<int> layers;
+    for_layers(model, [&](const Block& block, const Node& node, int layer) {
+        if (adapted.contains(name_in(model, block, node.weights[0]))) layers.push_back(layer);
     });
-    return weights;
+    sort_once(layers);
+    return layers;
 }
 
 std::vector<ProjectedLayer> projected_layers(const ModelSpec& model) {
@@ -282,18 +337,24 @@ std::string module_name(const ModelSpec& model, std::string_view layer) {
     return name.substr(0, name.size() - kWeight.size());
 }
 
-LinearLayer linear_layer(const ModelSpec& model, int weight) {
-    std::optional<LinearLayer> found;
-    for_linear_layers(model, [&](const Block& block, const Node& node) {
-        if (weight_of(block, node) == weight) found = layer_at(*block.program, node);
-    });
-    WINDLASS_CHECK(found.has_value(), "{} is the weight of no linear layer", model.params[at(weight)].name);
-    return *found;
+std::string layer_name(const ModelSpec& model, int layer) {
+    const FoundLayer found = find_layer(model, layer);
+    return name_in(model, *found.block, found.node->weights[0]);
 }
 
-ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> weights) {
+int weight_of_layer(const ModelSpec& model, int layer) {
+    const FoundLayer found = find_layer(model, layer);
+    return found.block->params[at(found.node->weights[0])];
+}
+
+LinearLayer linear_layer(const ModelSpec& model, int layer) {
+    const FoundLayer found = find_layer(model, layer);
+    return layer_at(*found.block->program, *found.node);
+}
+
+ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> layers) {
     WINDLASS_CHECK(!model.adapter, "the model has an adapter already");
-    return ModelRewriter(std::move(model), settings, weights).write();
+    return ModelRewriter(std::move(model), settings, layers).write();
 }
 
 }  // namespace windlass

@@ -76,7 +76,7 @@ int BlockWriter::scale(std::string value, int in, ScaleAttrs attrs) {
 
 int BlockWriter::logits(int in, WantedParam table, CrossEntropyAttrs shape) {
     const int product =
-        program_.apply(kLinear, "logits", {in}, {weight("lm_head.weight", std::move(table))}, LinearAttrs{});
+        program_.apply(kLinear, "logits", {in}, {weight(std::string(kHeadRole), std::move(table))}, LinearAttrs{});
     if (shape.softcap > 0) {
         const int share = apply(kScale, "logits_share", {product}, ScaleAttrs{shape.scale / shape.softcap});
         return apply(kScale, "capped_logits", {apply(kTanh, "logits_tanh", {share})}, ScaleAttrs{shape.softcap});
@@ -85,7 +85,7 @@ int BlockWriter::logits(int in, WantedParam table, CrossEntropyAttrs shape) {
 }
 
 int BlockWriter::loss(int in, WantedParam table, CrossEntropyAttrs shape) {
-    return program_.apply(kCrossEntropy, "loss", {in}, {weight("lm_head.weight", std::move(table))}, shape);
+    return program_.apply(kCrossEntropy, "loss", {in}, {weight(std::string(kHeadRole), std::move(table))}, shape);
 }
 
 // ---- ModelAssembly ----

@@ -52,6 +52,20 @@ TEST(CudaAdapter, NeverChangesABit) {
     }
 }
 
+TEST(CudaAdapter, OfTablesAndHeadsNeverChangesABit) {
+    const std::vector<AdapterWay> ways = adapter_ways();
+    const auto way = std::ranges::find_if(ways, [](const AdapterWay& each) { return each.has_tables; });
+    ASSERT_NE(way, ways.end());
+    const auto number = static_cast<size_t>(way - ways.begin());
+    for (const size_t index : {5, 37}) {
+        expect_adapter_keeps_its_bits(number, index);
+        if (is_sanitized()) break;
+    }
+    const AdapterRun &card = adapter_run(number), cpu(*way, 2);
+    for (size_t step = 0; step < cpu.outcome.losses.size(); ++step)
+        EXPECT_NEAR(card.outcome.losses[step], cpu.outcome.losses[step], 1e-4 * cpu.outcome.losses[step]) << step;
+}
+
 // What the host refreshes comes from a device that completes late, and goes back there: weights that stay there,
 // weights that stream, state on either side.
 TEST(CudaAdapter, RefreshedProjectorsNeverChangeABit) {

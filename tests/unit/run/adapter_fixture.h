@@ -31,8 +31,12 @@ struct AdapterWay {
     std::vector<ParamGroup> groups = {};
     const char* method = "adamw";
     bool refreshes = false;
+    bool has_tables = false;  // adapts the table of tokens and the head, too
     bool goes_forward_only() const { return std::string_view(method) != "adamw"; }
-    std::string text() const { return fmt::format("{}_{}_{}", name, model, base.name); }
+    std::string text() const {
+        return fmt::format("{}_{}_{}{}", name, model, base.name,
+                           has_tables && goes_forward_only() ? fmt::format("_{}", method) : "");
+    }
 };
 struct AdapterRun {
     AdapterRun(const AdapterWay& way, int micro_batches, DeviceId device = {})
@@ -48,6 +52,7 @@ struct AdapterRun {
         options.micro_batches = micro_batches;
         options.micro_batch_size = 2 / micro_batches;
         options.adapter = way.adapter;
+        options.adapts_tables = way.has_tables;
         options.groups = way.groups;
         options.in_4_bits = way.base.in_4_bits;
         options.refreshes = way.refreshes;
@@ -76,10 +81,26 @@ struct AdapterRun {
 
 // All plans, by what the adapter's model trains.
 inline std::vector<Plan> adapter_plans(const AdapterWay& way) {
-    TrainedModel model(adapted(tiny_model(way.model), way.adapter));
+    TrainedModel model(adapted(tiny_model(way.model), way.adapter, way.has_tables));
     if (!way.groups.empty()) apply_param_groups(way.groups, "groups", model);
     return way.goes_forward_only() ? forward_only_plans(DeviceKind::cpu, model.blocks.size())
                                    : with_mixed(all_plans(), model);
+}
+
+// Of the table of tokens and the head, too; gpt2's is tied.
+inline std::vector<AdapterWay> ways_of_tables() {
+    std::vector<AdapterWay> ways;
+    for (const auto& [model, base, limit] :
+         {std::tuple{"llama", kInF32, 7.5}, {"llama", kNf4InBf16, 7.5}, {"gpt2", kInBf16, 4.5}})
+        ways.push_back({.name = "tables", .model = model, .base = base, .norm_limit = limit, .has_tables = true});
+    for (const char* const method : {"zeroth_order", "forward_gradient"})
+        ways.push_back({.name = "tables",
+                        .model = "llama",
+                        .base = kInBf16,
+                        .options = {.directions = 2},
+                        .method = method,
+                        .has_tables = true});
+    return ways;
 }
 
 // The ways of training an adapter. Over all of them each plan is met.
@@ -136,6 +157,7 @@ inline std::vector<AdapterWay> adapter_ways() {
                 ways.push_back(
                     {.name = method, .model = model, .base = base, .options = {.directions = 2}, .method = method});
     }
+    for (AdapterWay& way : ways_of_tables()) ways.push_back(std::move(way));
     return ways;
 }
 

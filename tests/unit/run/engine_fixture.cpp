@@ -70,9 +70,10 @@ int64_t TestBatch::target_count() const {
     return std::ssize(targets) - std::count(targets.begin(), targets.end(), kIgnored);
 }
 
-ModelSpec adapted(ModelSpec model, const std::optional<AdapterSettings>& adapter) {
+ModelSpec adapted(ModelSpec model, const std::optional<AdapterSettings>& adapter, bool with_tables) {
     if (!adapter) return model;
-    const std::vector<int> layers = linear_layers_of_layers(model);
+    const std::vector<int> layers =
+        with_tables ? adaptable_layers(model, find_adapter(adapter->kind)) : linear_layers_of_layers(model);
     return with_adapter(std::move(model), *adapter, layers);
 }
 
@@ -80,7 +81,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                                     bool load) {
     ModelFolder folder = ModelFolder::open(real_files(), model_folder);
     HfConfig config = folder.config();
-    ModelSpec model = adapted(build_model(config, folder.tensors()), options.adapter);
+    ModelSpec model = adapted(build_model(config, folder.tensors()), options.adapter, options.adapts_tables);
     if (options.preference) model = judge_pairs(std::move(model), *options.preference);
     EngineSetup setup{.model = TrainedModel(std::move(model)),
                       .recipe = make_recipe(options.method_name, options.method),

@@ -122,14 +122,45 @@ TEST_F(OpenAdapter, StandsAtModulesThatAnExpressionFits) {
                 ElementsAre("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.k_proj"));
 }
 
-TEST_F(OpenAdapter, RefusesNamesOfNoLinearLayer) {
-    for (const char* target : {"q_projj", "lm_head", "embed_tokens", "proj", "self_attn", R"(self_attn\..*)", ""})
+TEST_F(OpenAdapter, RefusesNamesOfNoLayer) {
+    for (const char* target : {"q_projj", "head", "norm", "proj", "self_attn", R"(self_attn\..*)", ""})
         EXPECT_THAT(refused_targets({"q_proj", target}),
-                    HasSubstr(fmt::format("lora_target_modules: \"{}\" is the name of no linear layer of this model. "
-                                          "Try: down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj, or "
-                                          "all-linear",
+                    HasSubstr(fmt::format("lora_target_modules: \"{}\" is the name of no layer of this model. Try: "
+                                          "down_proj, embed_tokens, gate_proj, k_proj, lm_head, o_proj, q_proj, "
+                                          "up_proj, v_proj, or all-linear",
                                           target)));
-    EXPECT_THAT(refused_targets({}), HasSubstr("lora_target_modules: names no linear layer. Try: down_proj, "));
+    EXPECT_THAT(refused_targets({}), HasSubstr("lora_target_modules: names no layer. Try: down_proj, "));
+}
+
+TEST_F(OpenAdapter, IsNextToTheTableAndTheHeadWhereTheyAreNamed) {
+    EXPECT_THAT(adapted(put_on({"lm_head"})), ElementsAre("lm_head"));
+    EXPECT_THAT(adapted(put_on({"embed_tokens", "lm_head"})), ElementsAre("lm_head", "model.embed_tokens"));
+    EXPECT_THAT(adapted(put_on({"wte"}, "gpt2")), ElementsAre("transformer.wte"));
+    EXPECT_THAT(adapted(put_on({"lm_head"}, "gpt2")), ElementsAre("lm_head")) << "the other end of its table";
+    for (const std::string& module : adapted(put_on({"all-linear"})))
+        EXPECT_THAT(module, testing::HasSubstr("layers.")) << "all-linear leaves both out, as peft's does";
+}
+
+TEST_F(OpenAdapter, RefusesTheTableAndTheHeadOfOtherKinds) {
+    Config config;
+    config.adapter = "ia3";
+    for (const char* target : {"lm_head", "embed_tokens"}) {
+        config.lora_target_modules = {target};
+        EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }),
+                    HasSubstr(fmt::format("\"{}\" is the name of no linear layer of this model. Try: ", target)));
+    }
+    EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }),
+                HasSubstr("or all-linear; tables and the head carry no adapter \"ia3\""));
+}
+
+// What peft writes of a table that it adapts has the table with it.
+TEST_F(OpenAdapter, OpensFoldersWithTablesOfTheBase) {
+    const ModelSpec model = put_folder(peft_golden("llama_tables"));
+    EXPECT_THAT(adapted(model), testing::IsSupersetOf({"lm_head", "model.embed_tokens"}));
+    EXPECT_EQ(model.adapter->of_layer("lm_head").rank, 3);
+    EXPECT_EQ(model.adapter->of_layer("model.embed_tokens").scale, 5.0 / 4);
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(peft_golden("llama_tables"), "llama3"); }),
+                HasSubstr("lm_head.base_layer.weight: is "));
 }
 
 TEST_F(OpenAdapter, RefusesExpressionsThatAreNone) {
@@ -207,7 +238,7 @@ TEST_F(OpenAdapter, RefusesFoldersOfAnotherBase) {
     EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(peft_golden("qwen3")); }),
                 HasSubstr("adapter_model.safetensors: tensor base_model.model.model.layers.0."));
     EXPECT_THAT(refusal(ExitCode::model, [&] { put_folder(peft_golden("gpt2")); }),
-                HasSubstr("it belongs to no linear layer of this model"));
+                HasSubstr("it belongs to no layer of this model"));
 }
 
 TEST_F(OpenAdapter, RefusesTargetsThatLeaveOutTrainedModules) {

@@ -101,6 +101,25 @@ TEST_F(SaveOutput, AddsToWhatWasComputedWith) {
     }
 }
 
+// A merged model would need a table for each end.
+TEST_F(SaveOutput, RefusesToMergeOneEndOfATiedTable) {
+    const std::string tied = source_dir() + "/tests/golden/qwen2/model";
+    const ModelFolder folder = ModelFolder::open(real_files(), tied);
+    for (const char* const module : {"lm_head", "model.embed_tokens"}) {
+        HfConfig config = folder.config();
+        ModelSpec own = build_model(config, folder.tensors());
+        std::vector<int> layers = adaptable_layers(own, find_adapter("lora"));
+        std::erase_if(layers, [&](int layer) { return module_name(own, layer_name(own, layer)) != module; });
+        const TrainedModel adapted(with_adapter(std::move(own), {.kind = "lora", .rank = 2, .scale = 0.5}, layers));
+        for (const OutputForm form : {OutputForm::merged, OutputForm::merged_as_computed})
+            EXPECT_THAT(refusal(adapted, {.form = form}),
+                        HasSubstr(fmt::format("--merged: the adapter changes {}, one end of a tied table, by itself: "
+                                              "merged, there would be two tables. Try: ",
+                                              module)));
+        EXPECT_FALSE(std::filesystem::exists(temp_ / "out"));
+    }
+}
+
 TEST_F(SaveOutput, RefusesWhatAnAdapterCannotBe) {
     for (const SaveOptions& save : {SaveOptions{.dtype = DType::bf16}, SaveOptions{.shard_bytes_max = 1 << 20}})
         EXPECT_THAT(refusal(model(true), {.save = save}), HasSubstr("an adapter is one file of f32 numbers. Try: "));

@@ -171,18 +171,20 @@ TEST(TrajectorySettings, HoldWhenUpdatesAreFolded) {
 TEST(TrajectorySettings, KeepWhatLayersOfAnAdapterHaveOfTheirOwn) {
     const ModelFolder folder = ModelFolder::open(real_files(), golden_folder("llama"));
     const ModelSpec base = build_folder(folder);
-    const std::vector<int> layers = linear_layers_of_layers(base);
     const std::string q = "model.layers.0.self_attn.q_proj";
     for (const AdapterSettings& settings :
          {AdapterSettings{.kind = "lora", .rank = 4, .scale = 2, .layers = {{q, {.rank = 40, .scale = 0.5}}}},
           AdapterSettings{.kind = "ia3", .layers = {{q, {.scales_input = true}}}}}) {
+        const std::vector<int> layers = adaptable_layers(base, find_adapter(settings.kind));
         const TrainedModel model(with_adapter(base, settings, layers));
         const ModelSpec again = with_logged_adapter(header_of({}, model), "log", base);
         ASSERT_EQ(again.params.size(), model.params.size());
         for (size_t param = 0; param < again.params.size(); ++param)
             EXPECT_EQ(again.params[param].shape, model.params[param].shape) << again.params[param].name;
         EXPECT_EQ(again.adapter->layers, settings.layers);
+        EXPECT_EQ(adapted_layers(again), layers);
     }
+    const std::vector<int> layers = linear_layers_of_layers(base);
     TrajectoryHeader forged = header_of({}, TrainedModel(with_adapter(base, {.kind = "lora", .rank = 4}, layers)));
     Json json = Json::parse(forged.settings);
     json["adapter"]["own"][q] = {{"rank", -3}, {"scale", 1}, {"scales_input", false}};

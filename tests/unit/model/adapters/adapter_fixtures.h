@@ -72,10 +72,10 @@ struct GoldenBase {
     SafetensorsReader numbers;
 };
 
-// The linear layer of this model whose module transformers calls so.
+// The layer of this model whose module transformers calls so.
 inline int weight_of_module(const ModelSpec& model, std::string_view module) {
-    for (const int weight : linear_layers(model)) {
-        if (module_name(model, layer_of(model.params[at(weight)])) == module) return weight;
+    for (const int layer : adaptable_layers(model, find_adapter("lora"))) {
+        if (module_name(model, layer_name(model, layer)) == module) return layer;
     }
     ADD_FAILURE() << "no module " << module;
     return -1;

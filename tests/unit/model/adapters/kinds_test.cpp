@@ -10,16 +10,22 @@ namespace {
 struct KindOnBase {
     const AdapterKind* kind;
     std::string base;
+    bool everywhere = false;  // next to the table of tokens and the head, too
+
+    std::string name() const { return fmt::format("{}{}_{}", kind->name, everywhere ? "_everywhere" : "", base); }
 };
 
 void PrintTo(const KindOnBase& on, std::ostream* out) {
-    *out << on.kind->name << " on " << on.base;
+    *out << on.name();
 }
 
 std::vector<KindOnBase> kinds_on_bases() {
     std::vector<KindOnBase> all;
     for (const AdapterKind* kind : all_adapters()) {
-        for (const std::string& base : golden_names()) all.push_back({kind, base});
+        for (const std::string& base : golden_names()) {
+            all.push_back({kind, base});
+            if (kind->write_narrow != nullptr) all.push_back({kind, base, true});
+        }
     }
     return all;
 }
@@ -28,8 +34,16 @@ class AdapterKinds : public testing::TestWithParam<KindOnBase> {
   protected:
     GoldenBase base_{GetParam().base};
     AdapterSettings settings_ = small_settings(*GetParam().kind);
-    ModelSpec model_ = base_.with(settings_);
+    std::vector<int> layers_ =
+        GetParam().everywhere ? adaptable_layers(base_.model, *GetParam().kind) : linear_layers_of_layers(base_.model);
+    ModelSpec model_ = with_adapter(base_.model, settings_, layers_);
     TokenBatch batch_ = base_.batch();
+
+    // One end of a tied table has no weight of its own.
+    bool is_fusable() const {
+        return !GetParam().everywhere ||
+               std::ranges::all_of(model_.params, [](const ParamSpec& param) { return param.tied_name.empty(); });
+    }
 
     ParamValues fresh() { return read_all(model_, first_weights(base_.folder, model_, 7)); }
     ParamValues trained() {
@@ -49,6 +63,11 @@ TEST_P(AdapterKinds, BeginAsTheirBase) {
 }
 
 TEST_P(AdapterKinds, FusedAreTheAdapter) {
+    if (!is_fusable()) {
+        EXPECT_THROW(require_fusable(model_), UserError);
+        return;
+    }
+    EXPECT_NO_THROW(require_fusable(model_));
     const ParamValues values = trained(), bare(values.begin(), values.begin() + std::ssize(base_.model.params));
     const ReadMasters masters = masters_of(values);
     const ParamValues fused = read_all(base_.model, fused_masters(model_, masters));
@@ -59,10 +78,13 @@ TEST_P(AdapterKinds, FusedAreTheAdapter) {
     // a layer's outputs are some 1e-6 of the largest, and two layers and the head multiply them by less than ten.
     EXPECT_LE(distance(adapted, whole), 1e-5 * largest(adapted));
     EXPECT_GT(distance(adapted, own), 1e-2) << "the adapter does not matter";
+    EXPECT_NEAR(mean_loss(ModelRunner(model_, values, {}).losses(batch_), batch_),
+                mean_loss(ModelRunner(base_.model, fused, {}).losses(batch_), batch_), 1e-5 * largest(adapted));
 }
 
 // Any piece, from any element on: a save writes pieces.
 TEST_P(AdapterKinds, FuseAnyPiece) {
+    if (!is_fusable()) return;
     const ParamValues values = trained();
     const ReadMasters masters = masters_of(values), fused = fused_masters(model_, masters);
     for (int param = 0; param < static_cast<int>(base_.model.params.size()); ++param) {
@@ -90,11 +112,18 @@ TEST_P(AdapterKinds, ReadBackWhatTheyWrote) {
         EXPECT_EQ(config.settings.scale, settings_.scale);
     }
     const std::vector<int> layers = peft_layers(folder, config.settings, base_.model);
-    EXPECT_EQ(layers, linear_layers_of_layers(base_.model));
-    for (const int weight : layers)
-        EXPECT_TRUE(is_named_by(module_name(base_.model, layer_of(base_.model.params[at(weight)])), config.targets));
+    EXPECT_EQ(layers, layers_);
+    for (const int layer : layers)
+        EXPECT_TRUE(is_named_by(module_name(base_.model, layer_name(base_.model, layer)), config.targets));
     const ModelSpec again = with_adapter(base_.model, config.settings, layers);
-    EXPECT_EQ(read_all(again, first_weights(base_.folder, again, 0, &folder)), values);
+    const ReadMasters read = first_weights(base_.folder, again, 0, &folder);
+    EXPECT_EQ(read_all(again, read), values);
+    for (size_t param = base_.model.params.size(); param < values.size(); ++param) {  // any piece, from any element on
+        const std::vector<float>& all = values[param];
+        std::vector<float> piece(all.size() / 2);
+        read(static_cast<int>(param), std::ssize(all) / 3, piece);
+        EXPECT_TRUE(std::equal(piece.begin(), piece.end(), all.begin() + std::ssize(all) / 3));
+    }
 }
 
 TEST_P(AdapterKinds, RecomputingAndThreadsChangeNoBit) {
@@ -115,7 +144,7 @@ TEST_P(AdapterKinds, RecomputingAndThreadsChangeNoBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AdapterKinds, testing::ValuesIn(kinds_on_bases()),
-                         [](const auto& info) { return fmt::format("{}_{}", info.param.kind->name, info.param.base); });
+                         [](const auto& info) { return info.param.name(); });
 
 // GPT-2's files hold W as [in, out]: what is added is transposed there, and nowhere else.
 TEST(Fusing, FollowsTheOrientationOfTheWeight) {

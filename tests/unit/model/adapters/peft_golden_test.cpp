@@ -34,8 +34,9 @@ struct PeftGolden {
     ParamValues read_added(const std::string& prefix) const {
         ParamValues read(model.params.size());
         for (size_t i = 0; i < read.size(); ++i) {
-            if (model.params[i].learns_with_adapter())
-                read[i] = read_numbers<float>(numbers, prefix + peft_name(model, model.params[i]));
+            if (!model.params[i].learns_with_adapter()) continue;
+            const auto theirs = read_numbers<float>(numbers, prefix + peft_name(model, model.params[i]));
+            read[i] = in_our_order(model.params[i], theirs);
         }
         return read;
     }
@@ -100,7 +101,7 @@ TEST_P(PeftGoldenCase, TangentsAlongTheAdapterAlone) {
                 kTangentRelative * largest(expected));
 }
 
-// Every tensor of the file is a parameter, with the numbers of the file.
+// Every tensor of the file is a parameter, with the numbers of the file, or a table of the base.
 TEST_P(PeftGoldenCase, ReadsEveryTensor) {
     std::set<std::string> names;
     for (size_t i = 0; i < golden_.values.size(); ++i) {
@@ -112,11 +113,16 @@ TEST_P(PeftGoldenCase, ReadsEveryTensor) {
         golden_.adapter.read(*tensor, 0, bytes);
         std::vector<float> numbers(golden_.values[i].size());
         decode_numbers(*tensor->dtype, bytes, numbers);
-        EXPECT_EQ(golden_.values[i], numbers) << tensor->name;
+        EXPECT_EQ(golden_.values[i], in_our_order(golden_.model.params[i], numbers)) << tensor->name;
     }
+    const auto tables = std::ranges::count_if(golden_.adapter.tensors(), [](const TensorEntry& tensor) {
+        return tensor.name.ends_with(".base_layer.weight");
+    });
+    EXPECT_EQ(tables, GetParam() == "llama_tables" ? 2 : 0);
     // peft writes a table that stays tied under both names.
-    const size_t twins = golden_.model.adapter->keeps_ties ? 1 : 0;
-    EXPECT_EQ(names.size() + twins, golden_.adapter.tensors().size());
+    const int64_t twins = golden_.model.adapter->keeps_ties ? 1 : 0;
+    EXPECT_EQ(std::ssize(names) + tables + twins, std::ssize(golden_.adapter.tensors()));
+    EXPECT_NO_THROW(check_peft_tables(golden_.adapter, *golden_.model.adapter, golden_.folder, golden_.base));
 }
 
 INSTANTIATE_TEST_SUITE_P(Adapters, PeftGoldenCase, testing::ValuesIn(peft_golden_names()),

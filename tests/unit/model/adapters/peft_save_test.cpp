@@ -82,6 +82,39 @@ TEST(SavePeft, NamesTensorsAsPeftDoes) {
     EXPECT_EQ(saved.folder->find(down + "lora_B.weight")->shape, (Shape{32, 4}));
 }
 
+// As peft names them, and as it has their shapes: A of a table is [r, V].
+TEST(SavePeft, NamesTheTableAndTheHead) {
+    for (const char* name : {"llama", "qwen2"}) {  // the table of the second is tied
+        const GoldenBase base(name);
+        const SavedPeft saved(base, {"model.embed_tokens", "lm_head"});
+        EXPECT_THAT(saved.targets(), ElementsAre("embed_tokens", "lm_head")) << name;
+        std::map<std::string, Shape> shapes;
+        for (const TensorEntry& tensor : saved.folder->tensors()) shapes[tensor.name] = tensor.shape;
+        EXPECT_THAT(shapes, testing::ElementsAre(
+                                testing::Pair("base_model.model.lm_head.lora_A.weight", Shape({4, 32})),
+                                testing::Pair("base_model.model.lm_head.lora_B.weight", Shape({96, 4})),
+                                testing::Pair("base_model.model.model.embed_tokens.lora_embedding_A", Shape({4, 96})),
+                                testing::Pair("base_model.model.model.embed_tokens.lora_embedding_B", Shape({32, 4}))))
+            << name;
+    }
+}
+
+// More rows than one piece holds, and pieces of the table's rows that end within the file's.
+TEST(SavePeft, TurnsAroundWhatIsLargerThanAPiece) {
+    constexpr int64_t kRank = 40'000;  // three rows a piece
+    const GoldenBase base("llama");
+    const SavedPeft saved(base, {"model.embed_tokens"}, {.kind = "lora", .rank = kRank, .scale = 1});
+    const size_t a = base.model.params.size();
+    ASSERT_EQ(saved.model.params[a].added->part, "lora_embedding_A");
+    const TensorEntry& tensor = *saved.folder->find(peft_name(saved.model, saved.model.params[a]));
+    std::vector<float> theirs(at(96 * kRank));
+    saved.folder->read(tensor, 0, std::as_writable_bytes(std::span(theirs)));
+    EXPECT_TRUE(in_our_order(saved.model.params[a], theirs) == saved.values[a]);
+    std::vector<float> read(saved.values[a].size());
+    load_peft_elements(*saved.folder, saved.model, saved.model.params[a], 0, read);
+    EXPECT_TRUE(read == saved.values[a]);
+}
+
 TEST(SavePeft, HasNoTableAndNoHead) {
     for (const std::string& name : golden_names()) {
         const GoldenBase base(name);

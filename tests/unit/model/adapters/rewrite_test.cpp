@@ -20,6 +20,14 @@ std::vector<int> weights_named(const ModelSpec& model, const std::vector<std::st
     return weights;
 }
 
+// The table of tokens and the head.
+std::vector<int> ends_of(const ModelSpec& model) {
+    std::vector<int> ends = adaptable_layers(model, find_adapter("lora"));
+    const std::vector<int> linear = linear_layers(model);
+    std::erase_if(ends, [&](int layer) { return std::ranges::count(linear, layer) > 0; });
+    return ends;
+}
+
 std::vector<std::string> op_names(const Program& program) {
     std::vector<std::string> names;
     for (const Node& node : program.nodes) names.emplace_back(node.op->name);
@@ -95,7 +103,8 @@ TEST(Rewrite, HasNoScaleWhereItIsOne) {
 TEST(Rewrite, SublayersCarryIt) {
     for (const std::string& name : golden_names()) {
         const GoldenBase base(name);
-        const ModelSpec whole = base.with(kLoraOf4), parts = in_sublayers(whole);
+        const ModelSpec whole = with_adapter(base.model, kLoraOf4, adaptable_layers(base.model, find_adapter("lora"))),
+                        parts = in_sublayers(whole);
         EXPECT_EQ(layer_count(parts), layer_count(in_sublayers(base.model))) << name;
         EXPECT_EQ(global_offsets(parts), global_offsets(whole)) << name;
         std::multiset<int> in_whole, in_parts;
@@ -112,9 +121,10 @@ TEST(Rewrite, SublayersCarryIt) {
 
 TEST(Rewrite, FewerLayersCarryIt) {
     const GoldenBase base("llama");
-    const ModelSpec first = shortened(base.with(kLoraOf4), 1);
+    const AdapterKind& lora = find_adapter("lora");
+    const ModelSpec first = shortened(with_adapter(base.model, kLoraOf4, adaptable_layers(base.model, lora)), 1);
     const ModelSpec short_base = shortened(base.model, 1);
-    const ModelSpec want = with_adapter(short_base, kLoraOf4, linear_layers_of_layers(short_base));
+    const ModelSpec want = with_adapter(short_base, kLoraOf4, adaptable_layers(short_base, lora));
     ASSERT_EQ(first.params.size(), want.params.size());
     for (size_t param = 0; param < want.params.size(); ++param) {
         EXPECT_EQ(first.params[param].name, want.params[param].name);
@@ -129,10 +139,60 @@ TEST(Rewrite, FewerLayersCarryIt) {
     EXPECT_EQ(first.adapter->rank, 4);
 }
 
+// The embedding's product is added before what scales it; the head's is in the loss, and next to the logits.
+TEST(Rewrite, TablesAndTheHeadHavePairsOfTheirOwn) {
+    for (const std::string& name : golden_names()) {
+        const GoldenBase base(name);
+        const ModelSpec model = with_adapter(base.model, kLoraOf4, ends_of(base.model));
+        std::vector<std::string> names = op_names(*model.blocks[0].program);
+        names.resize(5);
+        EXPECT_THAT(names, testing::ElementsAre("embedding", "embedding", "scale", "linear", "add")) << name;
+        const Node& loss = model.blocks.back().program->nodes.back();
+        EXPECT_EQ(loss.op, &kCrossEntropy) << name;
+        EXPECT_EQ(loss.in.size(), 2u) << name;
+        std::set<std::string> parts;
+        for (const int param : model.blocks.back().params) {
+            if (model.params[at(param)].added) parts.insert(model.params[at(param)].name);
+        }
+        EXPECT_EQ(parts.size(), 2u) << name;
+        for (const int param : model.logits.params) parts.erase(model.params[at(param)].name);
+        EXPECT_TRUE(parts.empty()) << name << ": loss and logits share their pair";
+    }
+}
+
+// What a whole model's layers are called stays what all-linear means.
+TEST(Rewrite, OtherKindsHaveNoTableAndNoHead) {
+    const GoldenBase base("llama");
+    EXPECT_EQ(adaptable_layers(base.model, find_adapter("ia3")), linear_layers(base.model));
+    EXPECT_EQ(adaptable_layers(base.model, find_adapter("lsp")), linear_layers(base.model));
+    EXPECT_EQ(adaptable_layers(base.model, find_adapter("lora")).size(), linear_layers(base.model).size() + 2);
+}
+
+// A tied table is one parameter with two ends, of which each may have an adapter.
+TEST(Rewrite, EachEndOfATiedTableHasItsName) {
+    for (const char* name : {"qwen2", "gpt2", "gemma3"}) {
+        const GoldenBase base(name);
+        std::vector<std::string> modules;
+        for (const int layer : ends_of(base.model)) {
+            const ModelSpec one = with_adapter(base.model, kLoraOf4, std::vector{layer});
+            EXPECT_EQ(one.params.size(), base.model.params.size() + 2) << name;
+            EXPECT_EQ(adapted_layers(one), std::vector{layer}) << name;
+            EXPECT_EQ(one.params.back().block, layer == kHeadLayer ? std::ssize(base.model.blocks) - 1 : 0) << name;
+            modules.push_back(module_name(base.model, one.params.back().added->layer));
+        }
+        ASSERT_EQ(modules.size(), 2u) << name;
+        EXPECT_EQ(modules[0], "lm_head") << name;
+        EXPECT_THAT(modules[1], testing::AnyOf(testing::EndsWith(".embed_tokens"), testing::EndsWith(".wte"))) << name;
+    }
+}
+
 TEST(Rewrite, NamesModulesAsTransformersDoes) {
     const GoldenBase bare("gpt2", peft_golden_folder("gpt2_bare") + "/model"), whole("gpt2");
     EXPECT_EQ(module_name(bare.model, "h.0.attn.c_attn"), "transformer.h.0.attn.c_attn");
     EXPECT_EQ(module_name(whole.model, "transformer.h.0.attn.c_attn"), "transformer.h.0.attn.c_attn");
+    EXPECT_EQ(module_name(bare.model, "wte"), "transformer.wte");
+    EXPECT_EQ(module_name(bare.model, "lm_head"), "lm_head");
+    EXPECT_EQ(module_name(GoldenBase("gemma3").model, "language_model.lm_head"), "lm_head");
 }
 
 class FirstWeights : public testing::Test {
@@ -176,6 +236,21 @@ TEST_F(FirstWeights, GoByTheSeedAndTheParameter) {
     param_ -= 2 * 7;  // the same part of the other layer
     EXPECT_NE(model_.params[at(param_)].name, "model.layers.1.mlp.down_proj.lora_A.weight");
     EXPECT_NE(one, drawn(7, 0, std::min<int64_t>(192, model_.params[at(param_)].numel())));
+}
+
+// As peft's do, the pair of a table adds nothing at first: what is looked up is zero, and B is of variance 1.
+TEST_F(FirstWeights, OfATableAreTurnedAround) {
+    model_ = with_adapter(base_.model, kLoraOf4, adaptable_layers(base_.model, find_adapter("lora")));
+    const auto place = [&](const char* name) {
+        return static_cast<int>(std::ranges::find(model_.params, name, &ParamSpec::name) - model_.params.begin());
+    };
+    param_ = place("model.embed_tokens.lora_embedding_A");
+    EXPECT_EQ(model_.params[at(param_)].shape, (Shape{96, 4}));
+    EXPECT_THAT(drawn(7, 0, 96 * 4), testing::Each(0.0f));
+    param_ = place("model.embed_tokens.lora_embedding_B");
+    double squares = 0;
+    for (const float number : drawn(7, 0, 32 * 4)) squares += double{number} * double{number};
+    EXPECT_NEAR(squares / 128, 1, 0.25);  // three deviations of the mean of 128 squares of uniform numbers
 }
 
 TEST_F(FirstWeights, OfWhatIsAddedToTheOutputAreNothing) {
