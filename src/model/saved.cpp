@@ -23,7 +23,8 @@ Region region_of(SaveChoice choice) {
 }
 
 bool trains(const Node& node, const std::vector<uint8_t>& trainable) {
-    return std::any_of(node.weights.begin(), node.weights.end(),
+    const size_t count = std::min(node.weights.size(), node.op->first_constant_weight);
+    return std::any_of(node.weights.begin(), node.weights.begin() + static_cast<std::ptrdiff_t>(count),
                        [&](int weight) { return trainable.empty() || trainable[at(weight)] != 0; });
 }
 

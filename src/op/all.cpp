@@ -4,9 +4,9 @@
 namespace windlass {
 
 std::span<const OpRecord* const> all_ops() {
-    static constexpr std::array kOps = {&kEmbedding, &kLinear, &kRmsNorm, &kLayerNorm,    &kRope,
-                                        &kAttention, &kSwiglu, &kGelu,    &kRelu,         &kAdd,
-                                        &kScale,     &kSparse, &kTanh,    &kCrossEntropy, &kPreference};
+    static constexpr std::array kOps = {&kEmbedding, &kLinear, &kRmsNorm,      &kLayerNorm, &kRope,  &kAttention,
+                                        &kSwiglu,    &kGelu,   &kRelu,         &kAdd,       &kScale, &kMagnitude,
+                                        &kSparse,    &kTanh,   &kCrossEntropy, &kPreference};
     return kOps;
 }
 

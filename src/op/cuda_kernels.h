@@ -13,6 +13,7 @@ extern const OpKernels kEmbeddingCuda;
 extern const OpKernels kGeluCuda;
 extern const OpKernels kLayerNormCuda;
 extern const OpKernels kLinearCuda;
+extern const OpKernels kMagnitudeCuda;
 extern const OpKernels kPreferenceCuda;
 extern const OpKernels kReluCuda;
 extern const OpKernels kRmsNormCuda;

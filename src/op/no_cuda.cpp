@@ -17,6 +17,7 @@ constinit const OpKernels kEmbeddingCuda;
 constinit const OpKernels kGeluCuda;
 constinit const OpKernels kLayerNormCuda;
 constinit const OpKernels kLinearCuda;
+constinit const OpKernels kMagnitudeCuda;
 constinit const OpKernels kPreferenceCuda;
 constinit const OpKernels kReluCuda;
 constinit const OpKernels kRmsNormCuda;

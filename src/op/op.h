@@ -187,8 +187,9 @@ struct OpRecord {
     // Whether two specs ask for the same: printed numbers are rounded, and long ones summed up. null: no attributes.
     bool (*same_attributes)(const OpSpec& one, const OpSpec& other) = nullptr;
     BackwardReads reads;
-    // Its weights are never trained: no sink of theirs is needed, and they have no directions.
-    bool fixed_weights = false;
+    // Weights before this one have a gradient and tangents here. Those from it on are constants to the op: their sinks
+    // are left alone and their directions move nothing, whether another op of the program trains them or not.
+    size_t first_constant_weight = SIZE_MAX;
     // Forward calls of one input, as neighbours, are worth running together; null: never.
     bool (*joins)(const OpSpec& spec, const OpSize& size) = nullptr;
     // Columns of the keys, and of the values, that decoding caches of each token; null: none.

@@ -107,6 +107,20 @@ struct ScaleAttrs {
 };
 extern const OpRecord kScale;
 
+// out_j = c_j (in_j - b_j) + b_j with c_j = m_j / ||W_j + s B_j A||: each output's numbers get the norm m_j, where `in`
+// is the product with W + s B A, plus b. weights: m [F], W [F, C], or [C, F] ("in_out"), A [r, C], B [F, r], and
+// optionally b [F]. in [T, F]. Norms are of the weights as they are computed with, summed in f64 and rounded to the
+// computation's type, as m is: out is `in`, bit for bit, where they are equal. A norm of 0 gives c = 0. All weights but
+// m are constants here: neither backward nor a tangent sees how a norm changes (Liu et al., "DoRA: Weight-Decomposed
+// Low-Rank Adaptation", ICML 2024, arXiv 2402.09353, section 4.3). Both agree: what a tangent adds up to is backward's
+// gradient.
+struct MagnitudeAttrs {
+    bool in_out = false;
+    double scale = 1;  // s
+    bool operator==(const MagnitudeAttrs&) const = default;
+};
+extern const OpRecord kMagnitude;
+
 // out = in A, project: [T, n] -> [T, d]; or in A^T, expand: [T, d] -> [T, n]. A is sparse: [n, d] with r numbers in
 // each row, which are the weight [n, r]; their positions follow from a seed (sparse_positions.h). Sums are in f32, in
 // the order of the positions' lists. Backward of one direction is the other's forward. The weight is never trained.

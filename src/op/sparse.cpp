@@ -98,7 +98,7 @@ constinit const OpRecord kSparse = {
     .sample = sparse_op::sample,
     .describe = sparse_op::describe,
     .same_attributes = equal_attributes<SparseAttrs>,
-    .fixed_weights = true,
+    .first_constant_weight = 0,
     .cases = sparse_op::cases,
     .cells = cells_of({.cost = sparse_op::cost, .scratch_bytes = sparse_op::scratch_bytes, .kernels = &sparse_op::kCpu},
                       {.cost = sparse_op::cost, .kernels = &kSparseCuda}),

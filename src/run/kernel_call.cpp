@@ -126,11 +126,12 @@ void KernelCall::make_directions(const Shape& shape, Weight& weight) {
 
 void KernelCall::make_weights() {
     for (const Shape& shape : spec_.weights) {
+        const bool is_constant = weights_.size() >= op_.first_constant_weight;
         Weight weight{.base = tensor(shape, size_.compute)};
-        if (direction_ == DiffMode::jvp && !op_.fixed_weights) make_directions(shape, weight);
+        if (direction_ == DiffMode::jvp && !is_constant) make_directions(shape, weight);
         weights_.push_back(weight);
-        if (direction_ == DiffMode::vjp && !op_.fixed_weights)
-            sinks_.push_back({.target = tensor(shape, DType::f32), .first = true});
+        if (direction_ == DiffMode::vjp)
+            sinks_.push_back(is_constant ? GradientSink{} : GradientSink{tensor(shape, DType::f32), true});
     }
 }
 

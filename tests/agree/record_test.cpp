@@ -155,6 +155,27 @@ TEST(Costs, OfScaleAreItsProducts) {
     expect(weighted, DiffMode::vjp, 1, 2 * value + weight);
 }
 
+// Each number of W + s B A: r multiply-adds and its square, in each direction, whatever the tokens.
+TEST(Costs, OfMagnitudeAreItsNorms) {
+    const int64_t tokens = 2 * 16, in = 24, out = 40, rank = 4;
+    OpSpec spec{.attrs = MagnitudeAttrs{},
+                .in = {{.cols = out}},
+                .weights = {Shape{out}, Shape{out, in}, Shape{rank, in}, Shape{out, rank}}};
+    kMagnitude.infer(spec);
+    const double norms = as_double(2 * in * out * (rank + 1));
+    const int64_t value = 2 * tokens * out, weights = 2 * (out + out * in + rank * in + out * rank);  // bf16
+    OpSize size = kSize;
+    const auto expect = [&](DiffMode mode, int64_t flops, int64_t bytes) {
+        const Cost cost = kMagnitude.cost(spec, size, mode);
+        EXPECT_EQ(cost.flops, norms + as_double(flops * tokens * out));
+        EXPECT_EQ(cost.bytes, bytes + weights);
+    };
+    expect(DiffMode::forward, 3, 2 * value);
+    expect(DiffMode::vjp, 5, 3 * value + 2 * 4 * out);
+    size.trains_weights = false;
+    expect(DiffMode::vjp, 1, 2 * value);
+}
+
 TEST(Records, CostGrowsWithTokensAndDirections) {
     for_every_case([](const OpRecord& op, const OpSpec& spec) {
         OpSize more = kSize;

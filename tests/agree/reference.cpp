@@ -23,6 +23,7 @@ constexpr std::array kReferences = {
     Entry{"tanh", reference_tanh},
     Entry{"add", reference_add},
     Entry{"scale", reference_scale},
+    Entry{"magnitude", reference_magnitude},
     Entry{"sparse", reference_sparse},
     Entry{"cross_entropy", reference_cross_entropy},
     Entry{"preference", reference_preference},

@@ -25,6 +25,7 @@ struct Problem {
     const Batch* batch = nullptr;
     std::vector<Matrix> in;       // [T, C]
     std::vector<Matrix> weights;  // vectors as [1, C]
+    DType compute = DType::f32;
 };
 
 // The op's output, [T, C].
@@ -40,6 +41,7 @@ Matrix reference_relu(const Problem& problem);
 Matrix reference_tanh(const Problem& problem);
 Matrix reference_add(const Problem& problem);
 Matrix reference_scale(const Problem& problem);
+Matrix reference_magnitude(const Problem& problem);
 Matrix reference_sparse(const Problem& problem);
 Matrix reference_linear(const Problem& problem);
 Matrix reference_attention(const Problem& problem);

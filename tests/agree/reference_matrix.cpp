@@ -70,6 +70,24 @@ Matrix reference_linear(const Problem& problem) {
     return out;
 }
 
+Matrix reference_magnitude(const Problem& problem) {
+    const auto& [in_out, scale] = problem.spec->get<MagnitudeAttrs>();
+    const std::vector<Matrix>& weights = problem.weights;
+    const Matrix w = in_out ? transposed(weights[1]) : weights[1];
+    const Matrix added = times_transposed(weights[3], transposed(weights[2]));
+    Matrix out = problem.in[0];
+    for (int64_t j = 0; j < out.cols; ++j) {
+        double squares = 0;
+        for (int64_t i = 0; i < w.cols; ++i) squares += std::pow(w.at(j, i) + scale * added.at(j, i), 2);
+        const double exact = std::sqrt(squares);
+        const double norm = problem.compute == DType::bf16 ? to_float(to_bf16(static_cast<float>(exact))) : exact;
+        const double c = norm > 0 ? weights[0].at(0, j) / norm : 0;
+        const double bias = weights.size() > 4 ? weights[4].at(0, j) : 0;
+        for (int64_t t = 0; t < out.rows; ++t) out.at(t, j) = c * (out.at(t, j) - bias) + bias;
+    }
+    return out;
+}
+
 // The matrix written out, and a product with it.
 Matrix reference_sparse(const Problem& problem) {
     const auto& attrs = problem.spec->get<SparseAttrs>();

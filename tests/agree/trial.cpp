@@ -98,7 +98,7 @@ std::vector<Setting> all_settings() {
                 settings.push_back({op, op_case, compute, false, true});
                 if (op_case.spec.weights.empty()) continue;
                 settings.push_back({op, op_case, compute, true});
-                if (op_case.spec.weights[0].rank() != 2 || op->fixed_weights) continue;
+                if (op_case.spec.weights[0].rank() != 2 || op->first_constant_weight == 0) continue;
                 const bool is_narrow = compute == DType::bf16;  // one of the ranks each, and one of them with gaps
                 settings.push_back({op, op_case, compute, false, is_narrow, is_narrow ? 2 : 3});
             }
@@ -268,7 +268,7 @@ void Trial::randomize(Value& value) {
 }
 
 Problem Trial::problem() const {
-    Problem problem{&spec_, &batch_, matrices(in_), matrices(base_)};
+    Problem problem{&spec_, &batch_, matrices(in_), matrices(base_), compute_};
     if (!split_ || compute_ != DType::f32) return problem;
     for (size_t i = 0; i < base_.size(); ++i) {
         for (size_t n = 0; n < problem.weights[i].numbers.size(); ++n) {
@@ -286,8 +286,9 @@ std::vector<Matrix> Trial::tangents_in(int direction) const {
     return matrices(tangent_in_[static_cast<size_t>(direction)]);
 }
 std::vector<Matrix> Trial::tangents_weights(int direction) const {
-    if (op_->fixed_weights) return {};
-    return matrices(direction_[static_cast<size_t>(direction)]);
+    std::vector<Matrix> list = matrices(direction_[static_cast<size_t>(direction)]);
+    list.resize(std::min(list.size(), op_->first_constant_weight));
+    return list;
 }
 std::vector<Matrix> Trial::prior_in() const {
     return matrices(prior_in_);

@@ -80,7 +80,7 @@ class Trial {
     Problem problem() const;
     Matrix grad_out() const;
     std::vector<Matrix> tangents_in(int mode) const;       // one per input
-    std::vector<Matrix> tangents_weights(int mode) const;  // one per weight, or none of weights that are fixed
+    std::vector<Matrix> tangents_weights(int mode) const;  // one per weight that is no constant
     std::vector<Matrix> prior_in() const;
     std::vector<Matrix> prior_weights() const;
 

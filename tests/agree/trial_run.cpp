@@ -99,8 +99,10 @@ BackwardResult Trial::backward(const ForwardResult& kept, int threads, BackwardM
     BackwardResult result{.grad_in = values(spec_.in, gap_)};
     std::vector<GradientSink> sinks;
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
-        if (op_->fixed_weights) sinks.emplace_back();
-        if (op_->fixed_weights) continue;
+        if (i >= op_->first_constant_weight) {
+            sinks.emplace_back();
+            continue;
+        }
         Value& target = result.grad_weights.emplace_back(DType::f32, spec_.weights[i]);
         if (mode.accumulate) target.set(prior_weights_[i].matrix());
         sinks.push_back({target.tensor(), !mode.accumulate});
@@ -138,7 +140,7 @@ std::vector<Value> Trial::tangent(const ForwardResult& kept, int threads, int be
     const auto stack = [&](const std::vector<std::vector<Value>>& directions, size_t weight) {
         return stacked_directions.emplace_back(stacked(directions, weight, begin, count)).tensor();
     };
-    for (size_t i = 0; i < given.size() && !op_->fixed_weights; ++i) {
+    for (size_t i = 0; i < std::min(given.size(), op_->first_constant_weight); ++i) {
         const bool has_factors = factor_rank(call_size, spec_.weights[i]) > 0;
         if (has_factors) given[i].left = stack(left_, i);
         if (has_factors) given[i].right = stack(right_, i);
