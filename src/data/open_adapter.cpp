@@ -88,6 +88,18 @@ void require_frozen(const ModelSpec& model, const std::vector<int>& layers, cons
     }
 }
 
+// Magnitudes are those of linear layers.
+void require_linear(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings,
+                    ExitCode code, const std::string& where) {
+    for (const int layer : settings.has_magnitudes ? layers : std::vector<int>()) {
+        if (layer != kHeadLayer && !linear_layer(model, layer).is_table) continue;
+        throw UserError(code, where, "{} has DoRA, which is implemented for linear layers other than the head",
+                        module_of(model, layer))
+            .hint(code == ExitCode::usage ? "lora_target_modules without it, or use_dora: false"
+                                          : "to merge it with peft, and to give the merged model");
+    }
+}
+
 // The parameters of modules that modules_to_save names.
 std::vector<std::string> whole_params(const ModelSpec& model, const std::vector<std::string>& modules) {
     for (const std::string& module : modules) {
@@ -144,6 +156,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
         AdapterSettings settings = new_adapter(config, model, layers);
         settings.whole = whole_params(model, config.modules_to_save);
         require_frozen(model, layers, settings.whole, ExitCode::usage, kTargets);
+        require_linear(model, layers, settings, ExitCode::usage, kTargets);
         model = with_adapter(std::move(model), settings, layers);
         note_copies(model);
         return std::nullopt;
@@ -155,6 +168,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
     require_named(folder, peft, model, layers);
     require_frozen(model, layers, peft.settings.whole, ExitCode::model, folder.config_path());
+    require_linear(model, layers, peft.settings, ExitCode::model, folder.config_path());
     check_peft_tables(folder, peft.settings, base, model);
     check_peft_numbers(folder);
     require_base(folder, base);

@@ -24,8 +24,13 @@ std::vector<int64_t> global_offsets(const ModelSpec& model) {
 }
 
 AdapterSettings AdapterSettings::of_layer(std::string_view layer) const {
-    AdapterSettings own{
-        .kind = kind, .rank = rank, .scale = scale, .nonzeros = nonzeros, .seed = seed, .scales_input = scales_input};
+    AdapterSettings own{.kind = kind,
+                        .rank = rank,
+                        .scale = scale,
+                        .nonzeros = nonzeros,
+                        .seed = seed,
+                        .scales_input = scales_input,
+                        .has_magnitudes = has_magnitudes};
     const auto found = layers.find(layer);
     if (found == layers.end()) return own;
     own.rank = found->second.rank;

@@ -23,9 +23,10 @@ struct AddedParam {
     std::string part;   // what of the adapter this is, "lora_A"
     double first_mean = 0;  // its first values: uniform within first_bound of first_mean, by the run's seed
     double first_bound = 0;
-    bool is_signed = false;  // instead one of first_mean +- first_bound, by the seed
-    bool trains = true;      // else it is read only, as the model's own
-    bool is_turned = false;  // peft's files hold it transposed
+    bool is_signed = false;    // instead one of first_mean +- first_bound, by the seed
+    bool is_row_norm = false;  // instead the norms of the numbers of each of the layer's outputs, of its weight
+    bool trains = true;        // else it is read only, as the model's own
+    bool is_turned = false;    // peft's files hold it transposed
     // Instead of all that: the parameter of the model whose values it begins with. It takes the place of one end of a
     // tied table, which so gets numbers of its own.
     std::string copy_of = {};
@@ -61,6 +62,7 @@ struct AdapterSettings {
     int64_t nonzeros = 0;       // of each row of sparse projectors
     uint64_t seed = 0;          // of the projectors' positions
     bool scales_input = false;  // of trained scales: they multiply the layer's input, not its output
+    bool has_magnitudes = false;  // of a pair of matrices: a trained norm of each output's weights (DoRA)
 
     // Layers that have a rank, a scale or scales of their own, by name (AddedParam::layer).
     struct Layer {

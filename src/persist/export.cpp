@@ -14,7 +14,6 @@
 #include "format/base_checksum.h"
 #include "format/manifest.h"
 #include "format/store.h"
-#include "model/adapters/first_weights.h"
 #include "model/families.h"
 #include "model/gguf.h"
 #include "model/load.h"
@@ -22,6 +21,7 @@
 #include "persist/export_request.h"
 #include "persist/run_folder.h"
 #include "persist/trajectory_log.h"
+#include "run/first_masters.h"
 #include "session/session.h"
 #include "state/checkpoint.h"
 #include "state/store_masters.h"
@@ -201,7 +201,7 @@ ExportResult export_adapter(FileSystem& files, const Source& source, const RunSt
                             const AdapterFolder& adapter, TrainedModel model, const ExportOptions& options) {
     keep_as_run(state.identity, source.base, model);
     save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
-                {save_options(files, source, model, options), options.form}, first_weights(base, model, 0, &adapter));
+                {save_options(files, source, model, options), options.form}, first_masters(base, model, 0, &adapter));
     return {source.store, state.progress.step, output_bytes(files, options.target)};
 }
 
@@ -222,7 +222,7 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
         return export_folder(files, source, state, options);
     require_base(source, base, state);
     keep_as(store, state, source.base, model);
-    StoreMasters masters(store, model, first_weights(base, model, state.identity.seed, adapter ? &*adapter : nullptr));
+    StoreMasters masters(store, model, first_masters(base, model, state.identity.seed, adapter ? &*adapter : nullptr));
     save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
                 {save_options(files, source, model, options), options.form},
                 [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });

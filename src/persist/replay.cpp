@@ -13,11 +13,11 @@
 #include "format/base_checksum.h"
 #include "format/model_folder.h"
 #include "method/forward_only/materialize.h"
-#include "model/adapters/first_weights.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "persist/export.h"
 #include "persist/trajectory_log.h"
+#include "run/first_masters.h"
 #include "session/budget.h"
 #include "state/save_output.h"
 #include "state/trajectory_settings.h"
@@ -149,7 +149,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     read_weight_storage(log.header(), options.log, model);
     set_merge(model, logged_options(log.header(), options.log).merge);
     check_tied(folder, model);
-    const ReadMasters base = first_weights(folder, model, log.header().run_seed);
+    const ReadMasters base = first_masters(folder, model, log.header().run_seed);
     const int threads = options.threads > 0 ? options.threads : default_threads();
     require_trajectory_base(log.header(), describe_base(options.base, model, base, threads), options.log);
     read_magnitude_limits(log.header(), options.log, model);

@@ -11,10 +11,10 @@
 #include "device/cpu/cpu_stream.h"
 #include "format/checksum.h"
 #include "method/forward_only/materialize.h"
-#include "model/adapters/first_weights.h"
 #include "model/load.h"
 #include "run/chunk_io.h"
 #include "run/execute.h"
+#include "run/first_masters.h"
 #include "run/recent_steps.h"
 #include "run/step_outputs.h"
 
@@ -264,7 +264,7 @@ void Engine::request_stop() noexcept {
 
 void Engine::load(ModelFolder& folder, const std::string& run_state) {
     check_tied(folder, impl_->setup.model);
-    fill(0, run_state, first_weights(folder, impl_->setup.model, impl_->setup.seed));
+    fill(0, run_state, first_masters(folder, impl_->setup.model, impl_->setup.seed));
 }
 
 void Engine::fill(int64_t step, const std::string& run_state, const ReadMasters& masters) {

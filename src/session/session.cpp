@@ -17,10 +17,10 @@
 #include "device/cpu/isa.h"
 #include "format/checksum.h"
 #include "method/param_groups.h"
-#include "model/adapters/first_weights.h"
 #include "model/families.h"
 #include "model/preference_head.h"
 #include "model/sublayers.h"
+#include "run/first_masters.h"
 #include "schedule/lower.h"
 #include "schedule/machine_profiles.h"
 #include "schedule/simulate.h"
@@ -335,7 +335,7 @@ DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
 }
 
 ReadMasters Session::first_weights() const {
-    return windlass::first_weights(folder, model, identity.seed, adapter ? &*adapter : nullptr);
+    return first_masters(folder, model, identity.seed, adapter ? &*adapter : nullptr);
 }
 
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded, ConfigUse use,

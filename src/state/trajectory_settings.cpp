@@ -36,6 +36,7 @@ constexpr const char* kAdapter = "adapter";
 constexpr const char* kOwnLayers = "own";  // of an adapter: layers that have a rank or scales of their own
 constexpr const char* kWhole = "whole";    // the same: parameters that train whole, and whether tied tables stay tied
 constexpr const char* kKeepsTies = "keeps_ties";
+constexpr const char* kMagnitudes = "magnitudes";  // the same: it has trained norms
 constexpr std::array<std::string_view, 18> kKnown = {
     kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,  kStorage,
     kScales,      kFrozen,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon, kAdapter};
@@ -161,6 +162,7 @@ Json adapter_json(const TrainedModel& model) {
         json[kOwnLayers][layer] = {{"rank", own.rank}, {"scale", own.scale}, {"scales_input", own.scales_input}};
     if (!model.adapter->whole.empty())
         json[kWhole] = model.adapter->whole, json[kKeepsTies] = model.adapter->keeps_ties;
+    if (model.adapter->has_magnitudes) json[kMagnitudes] = true;  // earlier versions know no such adapter
     return json;
 }
 
@@ -294,7 +296,8 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
                     .rank = integer_of(found->at("rank")).value_or(-1),
                     .scale = found->at("scale").get<double>(),
                     .nonzeros = integer_of(found->value("nonzeros", Json(0))).value_or(-1),
-                    .seed = found->value("seed", uint64_t{0})};
+                    .seed = found->value("seed", uint64_t{0}),
+                    .has_magnitudes = found->value(kMagnitudes, false)};
         layers = found->at("layers").get<std::vector<std::string>>();
         settings.whole = found->value(kWhole, std::vector<std::string>());
         settings.keeps_ties = found->value(kKeepsTies, false);

@@ -11,7 +11,6 @@
 #include "format/side_files.h"
 #include "format/store.h"
 #include "method/forward_only/magnitude_limits.h"
-#include "model/adapters/first_weights.h"
 #include "model/adapters/peft.h"
 #include "model/load.h"
 #include "persist/replay.h"
@@ -19,6 +18,7 @@
 #include "persist/run_folder.h"
 #include "persist/run_identity.h"
 #include "persist/trajectory_log.h"
+#include "run/first_masters.h"
 #include "run/working_store.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
@@ -274,7 +274,7 @@ void find_references_of_base(FileSystem& files, Session& session, const RunFolde
     try {
         Engine engine(files, std::move(setup));
         engine.fill(0, run_state_text({.identity = session.identity}),
-                    first_weights(session.folder, session.model, session.identity.seed));
+                    first_masters(session.folder, session.model, session.identity.seed));
         find_references(files, session, folder, key, engine);
     } catch (...) {
         remove_store();

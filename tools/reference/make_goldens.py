@@ -8,6 +8,7 @@ golden.safetensors and golden.json; docs/dev/goldens.md describes both. The same
 """
 
 import argparse
+import contextlib
 import copy
 import json
 import pathlib
@@ -106,16 +107,18 @@ def names_in_files(case, tensors: dict) -> dict:
     return {name.replace(ours, theirs) if ours else name: value for name, value in tensors.items()}
 
 
-def assert_consistent(model, batch, direction, grads, loss_tangent) -> None:
-    """<gradient, direction> and a central difference of the loss both equal the forward-mode derivative."""
+def assert_consistent(model, batch, direction, grads, loss_tangent, constants) -> None:
+    """<gradient, direction> and a central difference of the loss both equal the forward-mode derivative. `constants`
+    holds what the model takes for constants, although it follows from what moves."""
     inner = sum((grads[name] * direction[name]).sum() for name in grads)
     assert torch.allclose(inner, loss_tangent, rtol=1e-10), f"{inner} is not {loss_tangent}"
     step = 1e-7  # so short that no relu changes its side between the ends; fp64 leaves a relative 1e-9
     ends = []
-    for sign in (1, -1):
-        moved = {name: (param + sign * step * direction[name]).detach()
-                 for name, param in q.trained_parameters(model).items()}  # fmt: skip
-        ends.append(q.loss_of(q.logits_of(model, batch[0], moved), batch[1]))
+    with constants(model, batch[0]):
+        for sign in (1, -1):
+            moved = {name: (param + sign * step * direction[name]).detach()
+                     for name, param in q.trained_parameters(model).items()}  # fmt: skip
+            ends.append(q.loss_of(q.logits_of(model, batch[0], moved), batch[1]))
     difference = (ends[0] - ends[1]) / (2 * step)
     assert torch.allclose(difference, loss_tangent, rtol=1e-5), f"{difference} is not {loss_tangent}"
 
@@ -124,7 +127,7 @@ def max_difference(a, b) -> float:
     return (a.double() - b.double()).abs().max().item()
 
 
-def measure(model, batches, direction, steps=q.STEPS) -> dict:
+def measure(model, batches, direction, steps=q.STEPS, constants=lambda *_: contextlib.nullcontext()) -> dict:
     """The quantities of a model in fp64 that every golden holds; the model is left as it is."""
     assert_exact(model)
     logits = q.logits_of(model, batches[0][0])
@@ -132,7 +135,7 @@ def measure(model, batches, direction, steps=q.STEPS) -> dict:
     grads = q.gradients(model, loss)
     direction64 = {name: tensor.double() for name, tensor in direction.items()}
     logits_tangent, loss_tangent = q.tangents(model, *batches[0], direction64)
-    assert_consistent(model, batches[0], direction64, grads, loss_tangent)
+    assert_consistent(model, batches[0], direction64, grads, loss_tangent, constants)
     trained = copy.deepcopy(model)
     losses, norms = q.train(trained, batches, steps)
     return {"logits": logits, "loss": loss.item(), "grads": grads, "logits_tangent": logits_tangent,

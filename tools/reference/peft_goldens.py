@@ -8,12 +8,14 @@ the bases. docs/dev/goldens.md describes the cases and their files. The same ver
 """
 
 import argparse
+import contextlib
 import copy
 import dataclasses
 import json
 import pathlib
 import shutil
 import sys
+import unittest.mock
 import zlib
 from dataclasses import dataclass
 
@@ -21,6 +23,7 @@ import peft
 import safetensors.torch
 import torch
 import transformers
+from peft.tuners.lora.dora import DoraLinearLayer
 from peft.utils.other import get_pattern_key
 
 import cases
@@ -95,6 +98,10 @@ def make_cases() -> list[AdapterCase]:
         AdapterCase("gemma2_tables", "gemma2", lora(["embed_tokens", "lm_head"])),
         AdapterCase("granite_head", "granite", lora(["v_proj", "lm_head"])),
         AdapterCase("gpt2_table", "gpt2", lora(["c_attn", "wte"], fan_in_fan_out=True)),
+        AdapterCase("dora", "qwen2", lora(SEVEN, use_dora=True)),
+        AdapterCase("dora_conv1d", "gpt2", lora(conv1d, use_dora=True, fan_in_fan_out=True)),
+        AdapterCase("dora_ranks", "llama", lora(attention, use_dora=True, use_rslora=True, rank_pattern={"q_proj": 2},
+                    alpha_pattern={r"layers\.1\..*\.v_proj": 3})),  # fmt: skip
     ]
 
 
@@ -114,8 +121,10 @@ def assert_same_model(model_class, one: pathlib.Path, other: pathlib.Path) -> No
 
 
 def name_in_file(parameter: str) -> str:
-    """peft keeps the name of the adapter out of its files, and the wrapper of what trains whole."""
-    return parameter.replace(".modules_to_save.default", "").replace(".default", "")
+    """peft keeps out of its files the name of the adapter, the wrapper of what trains whole, and that magnitudes are a
+    module's weight."""
+    name = parameter.replace("lora_magnitude_vector.default.weight", "lora_magnitude_vector")
+    return name.replace(".modules_to_save.default", "").replace(".default", "")
 
 
 def is_of_base(name: str) -> bool:
@@ -128,12 +137,17 @@ def by_name_in_file(tensors: dict) -> dict:
 
 
 def write_adapter(case, model_class, base: pathlib.Path, base_path: str, folder: pathlib.Path, generator) -> None:
-    """A random adapter, saved by peft; B is not 0, and scales are near 1."""
+    """A random adapter, saved by peft; B is not 0, scales are near 1, magnitudes near the norms of the base's rows."""
     model = peft.get_peft_model(golden.load(model_class, base, torch.float32), copy.deepcopy(case.config))
     with torch.no_grad():
         for name, param in q.trained_parameters(model).items():
             noise = torch.randn(param.shape, generator=generator)
-            param.copy_(param + 0.1 * noise if "modules_to_save" in name else 0.2 * noise + (1 if "ia3_l" in name else 0))
+            if "lora_magnitude_vector" in name:
+                param.mul_(1 + 0.2 * noise)
+            elif "modules_to_save" in name:
+                param.add_(0.1 * noise)
+            else:
+                param.copy_(0.2 * noise + (1 if "ia3_l" in name else 0))
     config = model.peft_config["default"]
     config.base_model_name_or_path = base_path  # from the root of the repository
     for key in ("target_modules", "feedforward_modules"):  # sets, whose order differs from run to run
@@ -159,8 +173,24 @@ def load_adapted(model_class, base: pathlib.Path, adapter: pathlib.Path, dtype):
     return model
 
 
+@contextlib.contextmanager
+def held_norms(model, ids):
+    """Within it the norms of DoRA are those of now: its gradients take them for constants."""
+    norm_of, norms = DoraLinearLayer.get_weight_norm, {}
+
+    def keep(layer, *args, **kwargs):
+        norms[layer] = norm_of(layer, *args, **kwargs).detach()
+        return norms[layer]
+
+    with unittest.mock.patch.object(DoraLinearLayer, "get_weight_norm", keep):
+        q.logits_of(model, ids)
+    with unittest.mock.patch.object(DoraLinearLayer, "get_weight_norm", lambda layer, *args, **kwargs: norms[layer]):
+        yield
+
+
 def delta_of(weight, config, adapter: dict, module: str):
-    """What merging should add to a weight, in fp64: W (l - 1) for scales, s B A for LoRA."""
+    """What merging should add to a weight, in fp64: W (l - 1) for scales, s B A for LoRA, and with magnitudes what
+    gives each output's numbers their norm after that."""
     own = {name: tensor for name, tensor in adapter.items() if name.startswith(f"{module}.")}
     tensors = {name.removeprefix(f"{module}."): tensor.double() for name, tensor in own.items()}
     is_conv1d = getattr(config, "fan_in_fan_out", False)
@@ -174,6 +204,9 @@ def delta_of(weight, config, adapter: dict, module: str):
     scale = alpha / (rank**0.5 if config.use_rslora else rank)
     product = scale * b @ a
     is_in_out = is_table or (is_conv1d and module.rsplit(".", 1)[-1] != "lm_head")  # the head is no Conv1D
+    if "lora_magnitude_vector" in tensors:
+        rows = (weight.T if is_conv1d else weight) + product
+        product = tensors["lora_magnitude_vector"][:, None] * rows / rows.norm(dim=1, keepdim=True) - rows + product
     return product.T if is_in_out else product
 
 
@@ -250,7 +283,7 @@ def record(case, out: pathlib.Path) -> None:
     with exact(model_class):
         model = load_adapted(model_class, base, adapter, torch.float64)
         direction = {name: torch.randn(p.shape, generator=generator) for name, p in q.trained_parameters(model).items()}
-        reference = golden.measure(model, batches, direction, case.steps)
+        reference = golden.measure(model, batches, direction, case.steps, held_norms)
         assert_matters(model, batches[0][0], reference)
     deviation = golden.deviation_of_f32(load_adapted(model_class, base, adapter, torch.float32), batches, reference)
     deviation["final"] = by_name_in_file(deviation["final"])

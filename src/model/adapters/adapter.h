@@ -5,6 +5,7 @@
 // adapter is one file, and one line in all.cpp (docs/dev/add-an-adapter.md).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ struct AdapterPart {
     Shape shape;
     Shape peft_shape;                        // in peft's files
     double first_mean = 0, first_bound = 0;  // AddedParam
-    bool is_signed = false, trains = true;
+    bool is_signed = false, is_row_norm = false, trains = true;
     bool is_turned = false;    // peft_shape is `shape` transposed, and so are the numbers in peft's files
     DType dtype = DType::f32;  // that holds all values that it may have
 };
@@ -47,6 +48,8 @@ struct AdapterPlace {
     LinearLayer layer;
     int in = 0, out = 0;  // values of the builder: the layer's input, which a table lacks, and its output, for `write`
     std::vector<int> parts;  // weights of the builder, in the order of AdapterKind::parts
+    int weight = 0;          // the layer's own, of the builder
+    std::optional<int> bias = {};
 };
 
 // A run of one of the layer's own parameters, to which what was learnt is added: elements [first, first + size) of W,
@@ -78,9 +81,12 @@ struct AdapterKind {
     // Of a kind that changes a layer's input (AdapterSettings::scales_input): returns the value that takes its place,
     // and `write` is not called.
     int (*write_input)(ProgramBuilder& program, const AdapterPlace& place) = nullptr;
-    // parts: all numbers of each part.
+    // parts: all numbers of each part. Of a kind with magnitudes: before each output's numbers get their norm.
     void (*fuse)(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
                  const FuseRun& run) = nullptr;
+    // The part that holds the norms of each output's weights, which these get once `fuse` has added to them. Null,
+    // nothing: none.
+    std::optional<size_t> (*magnitudes)(const AdapterSettings& settings) = nullptr;
     // What peft's adapter_config.json says of the kind alone, and for all layers. Reading throws UserError(model,
     // where), naming the field, for what would change the mathematics and is not there.
     void (*write_config)(const AdapterSettings& settings, Json& config) = nullptr;

@@ -3,12 +3,14 @@
 
 #include "base/index.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/row_norms.h"
 
 namespace windlass {
 namespace {
 
 // An adapted layer, and its adapter's parts in the order of the kind.
 struct Adapted {
+    int weight;
     LinearLayer layer;
     AdapterSettings settings;
     std::vector<int> parts;
@@ -22,7 +24,8 @@ class Fusing {
         for (size_t i = 0; i < model.params.size(); ++i) index[model.params[i].name] = static_cast<int>(i);
         for (const int each : adapted_layers(model)) {
             const std::string layer = layer_name(model, each);
-            Adapted adapted{linear_layer(model, each), model.adapter->of_layer(layer), {}};
+            Adapted adapted{
+                weight_of_layer(model, each), linear_layer(model, each), model.adapter->of_layer(layer), {}};
             for (const AdapterPart& part : kind_.parts(adapted.layer, adapted.settings))
                 adapted.parts.push_back(index.at(fmt::format("{}.{}", layer, part.name)));
             adapted_.push_back(std::move(adapted));
@@ -40,6 +43,9 @@ class Fusing {
         const size_t index = is_bias ? bias->second : weight->second;
         if (loaded_ != static_cast<int64_t>(index)) load(index);
         kind_.fuse(adapted_[index].layer, adapted_[index].settings, parts_, {is_bias, first, out});
+        if (is_bias || slopes_.empty()) return;
+        for (size_t i = 0; i < out.size(); ++i)
+            out[i] *= slopes_[at(output_of(adapted_[index].layer, first + static_cast<int64_t>(i)))];
     }
 
   private:
@@ -50,6 +56,21 @@ class Fusing {
             masters_(part, 0, numbers);
         }
         loaded_ = static_cast<int64_t>(index);
+        slopes_.clear();
+        if (kind_.magnitudes == nullptr) return;
+        const Adapted& adapted = adapted_[index];
+        if (const auto part = kind_.magnitudes(adapted.settings)) load_slopes(adapted, parts_[*part]);
+    }
+
+    // What each output's numbers are multiplied by, so that their norm is its magnitude; 0 where they are zeros.
+    void load_slopes(const Adapted& adapted, const std::vector<float>& magnitudes) {
+        const std::vector<double> norms =
+            row_norms(adapted.layer, 0, adapted.layer.out_cols, [&](int64_t first, std::span<float> out) {
+                masters_(adapted.weight, first, out);
+                kind_.fuse(adapted.layer, adapted.settings, parts_, {.first = first, .numbers = out});
+            });
+        for (size_t i = 0; i < norms.size(); ++i)
+            slopes_.push_back(norms[i] > 0 ? static_cast<float>(magnitudes[i] / norms[i]) : 0.0f);
     }
 
     const ModelSpec& model_;
@@ -58,6 +79,7 @@ class Fusing {
     std::vector<Adapted> adapted_;
     std::map<int, size_t> weights_, biases_;  // by parameter: its layer in adapted_
     std::vector<std::vector<float>> parts_;   // of one layer
+    std::vector<float> slopes_;               // of its outputs; empty: of a kind without magnitudes
     int64_t loaded_ = -1;
 };
 

@@ -1,5 +1,8 @@
 // lora.cpp: LoRA: out + s (in A^T) B^T (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022,
 // arXiv 2106.09685, section 4.1), s = alpha / r, or alpha / sqrt(r) (Kalajdzievski, arXiv 2312.03732).
+//
+// DoRA: each output's numbers of W + s B A get a trained norm, which begins as that of W (Liu et al., "DoRA:
+// Weight-Decomposed Low-Rank Adaptation", ICML 2024, arXiv 2402.09353, equation 5); biases are added after that.
 #include <cmath>
 
 #include "base/error.h"
@@ -18,11 +21,19 @@ constexpr double kScaleMax = 1e6;  // of files of others: far above all that is 
 // add.
 std::vector<AdapterPart> pair_parts(const LinearLayer& layer, const AdapterSettings& settings) {
     const Shape a{settings.rank, layer.in_cols}, b{layer.out_cols, settings.rank};
-    return {{.name = "lora_A.weight",
-             .shape = a,
-             .peft_shape = a,
-             .first_bound = 1.0 / std::sqrt(static_cast<double>(layer.in_cols))},
-            {.name = "lora_B.weight", .shape = b, .peft_shape = b}};
+    std::vector<AdapterPart> parts = {{.name = "lora_A.weight",
+                                       .shape = a,
+                                       .peft_shape = a,
+                                       .first_bound = 1.0 / std::sqrt(static_cast<double>(layer.in_cols))},
+                                      {.name = "lora_B.weight", .shape = b, .peft_shape = b}};
+    const Shape m{layer.out_cols};
+    if (settings.has_magnitudes)
+        parts.push_back({.name = "lora_magnitude_vector", .shape = m, .peft_shape = m, .is_row_norm = true});
+    return parts;
+}
+
+std::optional<size_t> magnitudes(const AdapterSettings& settings) {
+    return settings.has_magnitudes ? std::optional<size_t>(2) : std::nullopt;
 }
 
 // Of a table, A^T [V, r] is one too, looked up by the same ids. It begins at zero as peft's does, and B at random:
@@ -57,7 +68,12 @@ int write_narrow(ProgramBuilder& program, const AdapterPlace& place, const Adapt
 int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& settings) {
     const int u = write_narrow(program, place, settings);
     const int v = program.apply(kLinear, value_name(place, "lora_B"), {u}, {place.parts[1]}, LinearAttrs{});
-    return program.apply(kAdd, value_name(place, "lora"), {place.out, v});
+    const int sum = program.apply(kAdd, value_name(place, "lora"), {place.out, v});
+    if (!settings.has_magnitudes) return sum;
+    std::vector<int> weights = {place.parts[2], place.weight, place.parts[0], place.parts[1]};
+    if (place.bias) weights.push_back(*place.bias);
+    return program.apply(kMagnitude, value_name(place, "dora"), {sum}, std::move(weights),
+                         MagnitudeAttrs{.in_out = place.layer.in_out, .scale = settings.scale});
 }
 
 // W + s B A, or of a W that is stored [in, out] its transpose, for which a table has A's; a row of it at a time.
@@ -95,7 +111,7 @@ void write_config(const AdapterSettings& settings, Json& config) {
     config["lora_dropout"] = 0.0;
     config["bias"] = "none";
     config["use_rslora"] = false;
-    config["use_dora"] = false;
+    config["use_dora"] = settings.has_magnitudes;
     config["init_lora_weights"] = true;
     config["rank_pattern"] = Json::object();
     config["alpha_pattern"] = Json::object();
@@ -133,7 +149,7 @@ AdapterSettings read_config(const Json& config, std::string_view where) {
         throw UserError(ExitCode::model, where, "\"lora_alpha\" is {}, a scale of {}, expected one of at most {}",
                         alpha, scale, kScaleMax)
             .hint("an adapter that peft has saved");
-    return {.kind = "lora", .rank = rank, .scale = scale};
+    return {.kind = "lora", .rank = rank, .scale = scale, .has_magnitudes = flag_field(config, "use_dora", where)};
 }
 
 }  // namespace lora_adapter
@@ -145,10 +161,13 @@ constinit const AdapterKind kLora = {
     .write = lora_adapter::write,
     .write_narrow = lora_adapter::write_narrow,
     .fuse = lora_adapter::fuse,
+    .magnitudes = lora_adapter::magnitudes,
     .write_config = lora_adapter::write_config,
     .read_config = lora_adapter::read_config,
     .by_module = lora_adapter::kByModule,
-    .fields = "rank_pattern alpha_pattern r lora_alpha use_rslora init_lora_weights bias lora_dropout fan_in_fan_out",
+    .fields =
+        "rank_pattern alpha_pattern r lora_alpha use_rslora use_dora init_lora_weights bias lora_dropout "
+        "fan_in_fan_out",
 };
 
 }  // namespace windlass

@@ -74,7 +74,8 @@ std::set<std::string> whole_names(const ModelSpec& base, const AdapterSettings& 
 
 // What names say that is known and not there.
 std::string reason_of(std::string_view name, const AdapterKind& kind) {
-    if (name.find("lora_magnitude_vector") != name.npos) return "DoRA is not implemented";
+    if (name.ends_with("lora_magnitude_vector"))
+        return fmt::format("it is DoRA's, but \"use_dora\" in {} is not true", kAdapterConfigName);
     if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos && name.find(".lsp_") == name.npos)
         return "it is no part of an adapter, and \"modules_to_save\" names no module that has it";
     return fmt::format("it belongs to no {} of this model", kind.write_narrow == nullptr ? "linear layer" : "layer");

@@ -136,8 +136,9 @@ class ProgramRewriter {
 
     // The place of an adapter, with its parts.
     AdapterPlace place_at(const Node& node, const AdapterSettings& settings) {
-        AdapterPlace place{.layer = layer_at(whole_, node)};
+        AdapterPlace place{.layer = layer_at(whole_, node), .parts = {}, .weight = node.weights[0]};
         if (!node.in.empty()) place.in = value_[at(node.in[0])];
+        if (node.weights.size() > 1) place.bias = node.weights[1];
         for (AdapterPart& part : kind_.parts(place.layer, settings)) {
             place.parts.push_back(made_.weight(fmt::format("{}.{}", place.layer.role, part.name), part.shape));
             added_.push_back({node.weights[0], std::move(part)});
@@ -242,6 +243,7 @@ class ModelRewriter {
                                                                            .first_mean = part.first_mean,
                                                                            .first_bound = part.first_bound,
                                                                            .is_signed = part.is_signed,
+                                                                           .is_row_norm = part.is_row_norm,
                                                                            .trains = part.trains,
                                                                            .is_turned = part.is_turned}});
         }

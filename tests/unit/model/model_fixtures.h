@@ -59,15 +59,20 @@ inline const std::vector<std::string>& peft_golden_names() {
                                                    "qwen2_whole_table",
                                                    "qwen2_whole_ends",
                                                    "qwen2_whole_tied",
-                                                   "ia3_whole"};
-    "llama_tables", "gemma2_tables", "granite_head", "gpt2_table"
-};
-return names;
+                                                   "ia3_whole",
+                                                   "llama_tables",
+                                                   "gemma2_tables",
+                                                   "granite_head",
+                                                   "gpt2_table",
+                                                   "dora",
+                                                   "dora_conv1d",
+                                                   "dora_ranks"};
+    return names;
 }
 
 // Numbers of an added parameter in the order of ours, not of peft's files.
 inline std::vector<float> in_our_order(const ParamSpec& param, const std::vector<float>& theirs) {
-    if (!param.added->is_turned) return theirs;
+    if (!param.added || !param.added->is_turned) return theirs;
     std::vector<float> ours;
     for (int64_t row = 0; row < param.shape[0]; ++row)
         for (int64_t col = 0; col < param.shape[1]; ++col)

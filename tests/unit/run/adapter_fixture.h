@@ -7,7 +7,8 @@
 
 namespace windlass {
 
-inline const AdapterSettings kLora4{.kind = "lora", .rank = 4, .scale = 2}, kIa3Scales{.kind = "ia3"},
+inline const AdapterSettings kLora4{.kind = "lora", .rank = 4, .scale = 2},
+    kDora4{.kind = "lora", .rank = 4, .scale = 2, .has_magnitudes = true}, kIa3Scales{.kind = "ia3"},
     kLsp24{.kind = "lsp", .rank = 24, .nonzeros = 4, .seed = 7};
 
 struct AdapterBase {
@@ -34,8 +35,8 @@ struct AdapterWay {
     bool has_tables = false;  // adapts the table of tokens and the head, too
     bool goes_forward_only() const { return std::string_view(method) != "adamw"; }
     std::string text() const {
-        return fmt::format("{}_{}_{}{}", name, model, base.name,
-                           has_tables && goes_forward_only() ? fmt::format("_{}", method) : "");
+        return fmt::format("{}_{}_{}{}{}", name, model, base.name, goes_forward_only() ? "_" : "",
+                           goes_forward_only() ? method : "");
     }
 };
 struct AdapterRun {
@@ -103,6 +104,21 @@ inline std::vector<AdapterWay> ways_of_tables() {
     return ways;
 }
 
+// Of LoRA and DoRA, in every type.
+inline std::vector<AdapterWay> forward_only_adapter_ways(const char* model) {
+    std::vector<AdapterWay> ways;
+    for (const char* const method : {"zeroth_order", "forward_gradient"})
+        for (const AdapterBase& base : {kInF32, kInBf16, kNf4InBf16})
+            for (const AdapterSettings& adapter : {kLora4, kDora4})
+                ways.push_back({.name = adapter.has_magnitudes ? "dora" : "lora",
+                                .model = model,
+                                .base = base,
+                                .adapter = adapter,
+                                .options = {.directions = 2},
+                                .method = method});
+    return ways;
+}
+
 // The ways of training an adapter. Over all of them each plan is met.
 inline std::vector<AdapterWay> adapter_ways() {
     std::vector<AdapterWay> ways;
@@ -119,6 +135,7 @@ inline std::vector<AdapterWay> adapter_ways() {
         }
         for (const AdapterBase& base : {kInF32, kNf4InBf16}) {
             ways.push_back({.name = "ia3", .model = model, .base = base, .adapter = kIa3Scales, .norm_limit = 0.65});
+            ways.push_back({.name = "dora", .model = model, .base = base, .adapter = kDora4, .norm_limit = limit});
             ways.push_back({.name = "lsp",
                             .model = model,
                             .base = base,
@@ -152,10 +169,7 @@ inline std::vector<AdapterWay> adapter_ways() {
                         .adapter = kLsp24,
                         .options = {.directions = 2},
                         .method = "zeroth_order"});
-        for (const char* const method : {"zeroth_order", "forward_gradient"})
-            for (const AdapterBase& base : {kInF32, kInBf16, kNf4InBf16})
-                ways.push_back(
-                    {.name = method, .model = model, .base = base, .options = {.directions = 2}, .method = method});
+        std::ranges::copy(forward_only_adapter_ways(model), std::back_inserter(ways));
     }
     for (AdapterWay& way : ways_of_tables()) ways.push_back(std::move(way));
     return ways;

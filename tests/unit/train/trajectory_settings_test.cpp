@@ -174,6 +174,7 @@ TEST(TrajectorySettings, KeepWhatLayersOfAnAdapterHaveOfTheirOwn) {
     const std::string q = "model.layers.0.self_attn.q_proj";
     for (const AdapterSettings& settings :
          {AdapterSettings{.kind = "lora", .rank = 4, .scale = 2, .layers = {{q, {.rank = 40, .scale = 0.5}}}},
+          AdapterSettings{.kind = "lora", .rank = 4, .scale = 2, .has_magnitudes = true},
           AdapterSettings{.kind = "ia3", .layers = {{q, {.scales_input = true}}}}}) {
         const std::vector<int> layers = adaptable_layers(base, find_adapter(settings.kind));
         const TrainedModel model(with_adapter(base, settings, layers));
@@ -183,6 +184,7 @@ TEST(TrajectorySettings, KeepWhatLayersOfAnAdapterHaveOfTheirOwn) {
             EXPECT_EQ(again.params[param].shape, model.params[param].shape) << again.params[param].name;
         EXPECT_EQ(again.adapter->layers, settings.layers);
         EXPECT_EQ(adapted_layers(again), layers);
+        EXPECT_EQ(again.adapter->has_magnitudes, settings.has_magnitudes);
     }
     const std::vector<int> layers = linear_layers_of_layers(base);
     TrajectoryHeader forged = header_of({}, TrainedModel(with_adapter(base, {.kind = "lora", .rank = 4}, layers)));

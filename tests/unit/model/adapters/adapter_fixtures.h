@@ -35,8 +35,9 @@ inline ReadMasters masters_of(const ParamValues& values) {
 }
 
 // Settings that no default has, for each kind.
-inline AdapterSettings small_settings(const AdapterKind& kind) {
-    AdapterSettings settings{.kind = std::string(kind.name), .rank = 4, .scale = 1.75};
+inline AdapterSettings small_settings(const AdapterKind& kind, bool has_magnitudes = false) {
+    AdapterSettings settings{
+        .kind = std::string(kind.name), .rank = 4, .scale = 1.75, .has_magnitudes = has_magnitudes};
     if (kind.rank_is_capped) settings.rank = 24, settings.scale = 1, settings.nonzeros = 3, settings.seed = 11;
     return settings;
 }

@@ -11,8 +11,12 @@ struct KindOnBase {
     const AdapterKind* kind;
     std::string base;
     bool everywhere = false;  // next to the table of tokens and the head, too
+    bool has_magnitudes = false;
 
-    std::string name() const { return fmt::format("{}{}_{}", kind->name, everywhere ? "_everywhere" : "", base); }
+    std::string name() const {
+        return fmt::format("{}{}_{}", has_magnitudes ? std::string_view("dora") : kind->name,
+                           everywhere ? "_everywhere" : "", base);
+    }
 };
 
 void PrintTo(const KindOnBase& on, std::ostream* out) {
@@ -27,13 +31,15 @@ std::vector<KindOnBase> kinds_on_bases() {
             if (kind->write_narrow != nullptr) all.push_back({kind, base, true});
         }
     }
+    for (const std::string& base : golden_names())
+        all.push_back({&find_adapter("lora"), base, /*everywhere=*/false, /*has_magnitudes=*/true});
     return all;
 }
 
 class AdapterKinds : public testing::TestWithParam<KindOnBase> {
   protected:
     GoldenBase base_{GetParam().base};
-    AdapterSettings settings_ = small_settings(*GetParam().kind);
+    AdapterSettings settings_ = small_settings(*GetParam().kind, GetParam().has_magnitudes);
     std::vector<int> layers_ =
         GetParam().everywhere ? adaptable_layers(base_.model, *GetParam().kind) : linear_layers_of_layers(base_.model);
     ModelSpec model_ = with_adapter(base_.model, settings_, layers_);
@@ -45,7 +51,14 @@ class AdapterKinds : public testing::TestWithParam<KindOnBase> {
                std::ranges::all_of(model_.params, [](const ParamSpec& param) { return param.tied_name.empty(); });
     }
 
-    ParamValues fresh() { return read_all(model_, first_weights(base_.folder, model_, 7)); }
+    // What is computed in bf16 is kept in bf16.
+    ParamValues fresh(DType compute = DType::f32) {
+        const AsKept as_kept = [&](int, int64_t, std::span<float> numbers) {
+            for (float& number : numbers) number = to_float(to_bf16(number));
+        };
+        const bool rounds = compute == DType::bf16;
+        return read_all(model_, first_weights(base_.folder, model_, 7, nullptr, rounds ? as_kept : AsKept()));
+    }
     ParamValues trained() {
         ParamValues values = fresh();
         spread_added(model_, values);
@@ -57,7 +70,7 @@ TEST_P(AdapterKinds, BeginAsTheirBase) {
     const ParamValues own = read_all(base_.model, first_weights(base_.folder, base_.model, 7));
     for (const DType compute : {DType::f32, DType::bf16}) {
         const RunnerOptions options{.compute = compute};
-        EXPECT_EQ(ModelRunner(model_, fresh(), options).logits(batch_),
+        EXPECT_EQ(ModelRunner(model_, fresh(compute), options).logits(batch_),
                   ModelRunner(base_.model, own, options).logits(batch_));
     }
 }
@@ -107,6 +120,7 @@ TEST_P(AdapterKinds, ReadBackWhatTheyWrote) {
     EXPECT_FALSE(config.is_expression);
     EXPECT_EQ(config.settings.nonzeros, settings_.nonzeros);
     EXPECT_EQ(config.settings.seed, settings_.seed);
+    EXPECT_EQ(config.settings.has_magnitudes, settings_.has_magnitudes);
     if (settings_.kind != "ia3") {
         EXPECT_EQ(config.settings.rank, settings_.rank);
         EXPECT_EQ(config.settings.scale, settings_.scale);
@@ -167,6 +181,32 @@ TEST(Fusing, FollowsTheOrientationOfTheWeight) {
     EXPECT_EQ(changed - fused.begin(), 3 * layer.out_cols + 7);
     EXPECT_EQ(*changed, 10.0f);
     EXPECT_EQ(std::ranges::count(fused, 0.0f), std::ssize(fused) - 1);
+}
+
+// DoRA's merged weights: each output's numbers have the norm that was learnt, wherever they lie.
+TEST(Fusing, GivesEachOutputItsMagnitude) {
+    for (const char* const name : {"gpt2", "qwen2"}) {
+        const GoldenBase base(name);
+        const ModelSpec model = base.with(small_settings(find_adapter("lora"), /*has_magnitudes=*/true));
+        ParamValues values = read_all(model, first_weights(base.folder, model, 7));
+        spread_added(model, values);
+        const ReadMasters masters = masters_of(values);
+        const int weight = linear_layers_of_layers(model)[1];
+        const LinearLayer layer = linear_layer(model, weight);
+        const std::string part = fmt::format("{}.lora_magnitude_vector", layer_of(model.params[at(weight)]));
+        const auto magnitudes = std::ranges::find(model.params, part, &ParamSpec::name);
+        ASSERT_NE(magnitudes, model.params.end());
+        std::vector<float> fused(values[at(weight)].size());
+        fused_masters(model, masters)(weight, 0, fused);
+        for (int64_t output = 0; output < layer.out_cols; ++output) {
+            double squares = 0;
+            for (int64_t input = 0; input < layer.in_cols; ++input)
+                squares += std::pow(
+                    fused[at(layer.in_out ? input * layer.out_cols + output : output * layer.in_cols + input)], 2);
+            const double magnitude = values[at(magnitudes - model.params.begin())][at(output)];
+            ASSERT_NEAR(std::sqrt(squares), std::abs(magnitude), 1e-6 * std::abs(magnitude)) << name << " " << output;
+        }
+    }
 }
 
 TEST(AdapterList, NamesWhatThereIs) {

@@ -67,7 +67,7 @@ TEST_F(PeftLoad, TakesTheSoundOne) {
 }
 
 TEST_F(PeftLoad, TakesFieldsThatSayNothing) {
-    for (const char* field : {"modules_to_save", "use_dora", "rank_pattern", "layer_replication", "a_field_of_2030"}) {
+    for (const char* field : {"modules_to_save", "lora_bias", "rank_pattern", "layer_replication", "a_field_of_2030"}) {
         for (const Json& nothing : {Json(), Json(false), Json::object(), Json::array(), Json("")}) {
             set(field, nothing);
             EXPECT_NO_THROW(open()) << field << " " << nothing.dump();
@@ -177,8 +177,23 @@ TEST_F(PeftLoad, RefusesScalesThatAreNone) {
 }
 
 TEST_F(PeftLoad, RefusesFlagsThatAreNone) {
-    set("use_rslora", "yes");
-    EXPECT_THAT(of_config(), HasSubstr("\"use_rslora\" is \"yes\", expected true or false"));
+    for (const char* const flag : {"use_rslora", "use_dora"}) {
+        set(flag, "yes");
+        EXPECT_THAT(of_config(), HasSubstr(fmt::format("\"{}\" is \"yes\", expected true or false", flag)));
+        set(flag, false);
+    }
+}
+
+TEST_F(PeftLoad, WantsTheMagnitudesOfDora) {
+    set("use_dora", true);
+    EXPECT_THAT(of_tensors(), HasSubstr("model.layers.0.self_attn.q_proj, but not its lora_magnitude_vector"));
+    const std::string name = fmt::format("{}0.self_attn.q_proj.lora_magnitude_vector", kRoot);
+    add(name, {31});
+    EXPECT_THAT(of_tensors(), HasSubstr("is [31], expected [32]"));
+    tensors_.pop_back();
+    add(name, {32});
+    open();
+    EXPECT_TRUE(settings_.has_magnitudes);
 }
 
 TEST_F(PeftLoad, RefusesTensorsOfNoLayer) {
@@ -192,8 +207,9 @@ TEST_F(PeftLoad, RefusesTensorsOfNoLayer) {
         {"base_model.model.model.norm.lora_embedding_A", "it belongs to no layer of this model"},
         {"base_model.model.model.embed_tokens.lora_A.weight", "its layer has lora_embedding_A and lora_embedding_B"},
         {"base_model.model.lm_head.lora_embedding_B", "its layer has lora_A.weight and lora_B.weight"},
-        {"base_model.model.model.layers.0.self_attn.q_proj.base_layer.weight", "whole trained modules"},
-        {"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", "DoRA is not implemented"},
+        {"base_model.model.model.layers.0.self_attn.q_proj.base_layer.weight", "it is no part of an adapter"},
+        {"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
+         "it is DoRA's, but \"use_dora\" in adapter_config.json is not true"},
         {"base_model.model.lm_head.weight", "it is no part of an adapter, and \"modules_to_save\""},
         {"base_model.model.model.layers.0.self_attn.q_proj.base_layer.bias", "it is no part of an adapter"},
     };
@@ -260,7 +276,6 @@ TEST_F(PeftLoad, TakesTheBasesTableAndNoOther) {
 
 TEST_F(PeftLoad, RefusesFieldsThatChangeTheMathematics) {
     const std::pair<const char*, Json> cases[] = {
-        {"use_dora", true},
         {"layer_replication", Json::array({Json::array({0, 2})})},
         {"trainable_token_indices", {1, 2}},
         {"target_parameters", {"experts.down_proj"}},

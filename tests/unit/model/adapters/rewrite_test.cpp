@@ -100,11 +100,40 @@ TEST(Rewrite, HasNoScaleWhereItIsOne) {
     EXPECT_THAT(op_names(*model.blocks[1].program), testing::Not(testing::Contains("scale")));
 }
 
+// The norms are of the same weights as the product, which stays whole with its bias; the frozen ones have no gradient.
+TEST(Rewrite, MagnitudesFollowTheSum) {
+    const GoldenBase base("qwen2");
+    AdapterSettings dora = kLoraOf4;
+    dora.has_magnitudes = true;
+    const ModelSpec model = with_adapter(base.model, dora, weights_named(base.model, {"q_proj", "o_proj"}));
+    const Program& program = *model.blocks[1].program;
+    std::vector<const Node*> found;
+    for (const Node& node : program.nodes)
+        if (node.op == &kMagnitude) found.push_back(&node);
+    ASSERT_EQ(found.size(), 2u);
+    const auto roles = [&](const Node& node) {
+        std::vector<std::string> list;
+        for (const int weight : node.weights) list.push_back(program.weights[at(weight)].role);
+        return list;
+    };
+    const std::string q = "self_attn.q_proj.", o = "self_attn.o_proj.";
+    EXPECT_THAT(roles(*found[0]), testing::ElementsAre(q + "lora_magnitude_vector", q + "weight", q + "lora_A.weight",
+                                                       q + "lora_B.weight", q + "bias"));
+    EXPECT_THAT(roles(*found[1]), testing::ElementsAre(o + "lora_magnitude_vector", o + "weight", o + "lora_A.weight",
+                                                       o + "lora_B.weight"));
+    EXPECT_EQ(found[0]->spec.get<MagnitudeAttrs>().scale, kLoraOf4.scale);
+}
+
 TEST(Rewrite, SublayersCarryIt) {
     for (const std::string& name : golden_names()) {
         const GoldenBase base(name);
-        const ModelSpec whole = with_adapter(base.model, kLoraOf4, adaptable_layers(base.model, find_adapter("lora"))),
-                        parts = in_sublayers(whole);
+        AdapterSettings settings = kLoraOf4;
+        settings.has_magnitudes = name == "gpt2" || name == "qwen2";
+        const ModelSpec whole =
+            settings.has_magnitudes
+                ? base.with(settings)
+                : with_adapter(base.model, settings, adaptable_layers(base.model, find_adapter("lora")));
+        const ModelSpec parts = in_sublayers(whole);
         EXPECT_EQ(layer_count(parts), layer_count(in_sublayers(base.model))) << name;
         EXPECT_EQ(global_offsets(parts), global_offsets(whole)) << name;
         std::multiset<int> in_whole, in_parts;
@@ -251,6 +280,43 @@ TEST_F(FirstWeights, OfATableAreTurnedAround) {
     double squares = 0;
     for (const float number : drawn(7, 0, 32 * 4)) squares += double{number} * double{number};
     EXPECT_NEAR(squares / 128, 1, 0.25);  // three deviations of the mean of 128 squares of uniform numbers
+}
+
+// Rows of W, or its columns where it is stored [in, out]; of what is kept of it.
+TEST(FirstMagnitudes, AreTheNormsOfTheWeights) {
+    for (const char* const name : {"llama", "gpt2"}) {
+        const GoldenBase base(name);
+        AdapterSettings dora = kLoraOf4;
+        dora.has_magnitudes = true;
+        const ModelSpec model = base.with(dora);
+        const ReadMasters first = first_weights(base.folder, model, 7);
+        const ReadMasters doubled =
+            first_weights(base.folder, model, 7, nullptr, [&](int param, int64_t begin, std::span<float> numbers) {
+                const int64_t end = begin + std::ssize(numbers);
+                EXPECT_TRUE(begin % 64 == 0 && (end % 64 == 0 || end == model.params[at(param)].numel()));
+                for (float& number : numbers) number *= 2;
+            });
+        const int weight = linear_layers_of_layers(model)[1];
+        const LinearLayer layer = linear_layer(model, weight);
+        const std::string part = fmt::format("{}.lora_magnitude_vector", layer_of(model.params[at(weight)]));
+        const auto param =
+            static_cast<int>(std::ranges::find(model.params, part, &ParamSpec::name) - model.params.begin());
+        std::vector<float> w(at(model.params[at(weight)].numel())), all(at(layer.out_cols)), twice = all;
+        first(weight, 0, w);
+        first(param, 0, all);
+        doubled(param, 0, twice);
+        for (int64_t output = 0; output < layer.out_cols; ++output) {
+            double squares = 0;
+            for (int64_t input = 0; input < layer.in_cols; ++input)
+                squares +=
+                    std::pow(w[at(layer.in_out ? input * layer.out_cols + output : output * layer.in_cols + input)], 2);
+            EXPECT_EQ(all[at(output)], static_cast<float>(std::sqrt(squares))) << name << " " << output;
+            EXPECT_EQ(twice[at(output)], 2 * all[at(output)]);
+        }
+        std::vector<float> piece(5);
+        first(param, 3, piece);
+        EXPECT_TRUE(std::equal(piece.begin(), piece.end(), all.begin() + 3));
+    }
 }
 
 TEST_F(FirstWeights, OfWhatIsAddedToTheOutputAreNothing) {
