@@ -199,7 +199,7 @@ void check_adapter_keys(const Config& c, Problems& problems) {
     check("lora_target_modules", true, "lora");
     for (const char* const key : {"lora_r", "lora_alpha", "use_rslora", "modules_to_save"})
         check(key, !projects, "lora");
-    for (const char* const key : {"rank_pattern", "alpha_pattern"}) check(key, c.adapter == "lora", "lora");
+    for (const char* const key : {"use_dora", "rank_pattern", "alpha_pattern"}) check(key, c.adapter == "lora", "lora");
     for (const char* const key : {"lsp_d", "lsp_r", "lsp_host_bytes", "lsp_link_bytes"})
         check(key, projects, kProjectors);
     for (const char* const key : {"lsp_refresh", "lsp_samples", "lsp_learn"}) {

@@ -89,7 +89,7 @@ struct Config {
     std::string adapter;                            // a kind, or a folder with one; empty: none
     int64_t lora_r = 16;
     double lora_alpha = 32;
-    bool use_rslora = false;
+    bool use_rslora = false, use_dora = false;
     std::vector<std::string> lora_target_modules = {"all-linear"};
     std::vector<std::string> modules_to_save = {};
     std::vector<std::string> rank_pattern = {}, alpha_pattern = {};

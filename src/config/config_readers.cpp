@@ -60,6 +60,7 @@ std::vector<std::string_view> learned_keys() {
             "lora_r",
             "lora_alpha",
             "use_rslora",
+            "use_dora",
             "lora_target_modules",
             "modules_to_save",
             "rank_pattern",

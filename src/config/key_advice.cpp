@@ -131,7 +131,6 @@ constexpr KeyAdvice kAdvice[] = {
     {"rank", "lora_r: {16}"},
     {"lora_target_linear", "lora_target_modules: all-linear"},
     {"loraplus_lr_ratio", kPlusPairs},
-    {"use_dora", kLora, "", "DoRA is not implemented"},
     {"freeze_trainable_layers", kOneLayer, "", "this trains one layer"},
     {"freeze_trainable_modules", "param_groups: [\"*.mlp.*\", \"* train=false\"]"},
     {"unfrozen_parameters", kOneLayer, "", "patterns are globs"},

@@ -84,7 +84,8 @@ void set_own_layers(const Config& config, const ModelSpec& model, std::span<cons
 AdapterSettings new_pair(const Config& config, const ModelSpec& model, std::span<const int> weights) {
     AdapterSettings settings{.kind = "lora",
                              .rank = config.lora_r,
-                             .scale = pair_scale(config, static_cast<double>(config.lora_r), config.lora_alpha)};
+                             .scale = pair_scale(config, static_cast<double>(config.lora_r), config.lora_alpha),
+                             .has_magnitudes = config.use_dora};
     set_own_layers(config, model, weights, settings);
     const auto is_above = [&](int weight) {
         const LinearLayer layer = linear_layer(model, weight);

@@ -188,6 +188,38 @@ TEST_F(Adapters, OfTheTableAndTheHeadAreTrainedWrittenAndMerged) {
     EXPECT_LT(loss(sandbox_ / "further/final"), learnt);
 }
 
+// DoRA: what is exported, merged and trained further is what was learnt, over a base in 4 bits too.
+TEST_F(Adapters, WithMagnitudesAreExportedAndMerged) {
+    must_succeed(sandbox_.train(settings({{"use_dora", "true"}, {"adapter", "qlora"}})));
+    const Json names = read_safetensors(adapter_file()).header;
+    EXPECT_TRUE(names.contains("base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector"));
+    EXPECT_EQ(read_json(final_folder() + "/adapter_config.json")["use_dora"], true);
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "adapter"}));
+    EXPECT_EQ(read_bytes(sandbox_ / "adapter/adapter_model.safetensors"), read_bytes(adapter_file()));
+    const auto merged = [&](const std::string& as) {
+        must_succeed(
+            sandbox_.windlass({"export", sandbox_.out(), "--merged", as, "--dtype", "f32", "--to", sandbox_ / as}));
+        return loss(sandbox_ / as);
+    };
+    EXPECT_NEAR(merged("computed"), loss(final_folder(), {"weight_storage=nf4"}), 1e-5);
+    EXPECT_NEAR(merged("base"), loss(final_folder()), 1e-5);
+    EXPECT_LT(loss(final_folder()), loss(sandbox_.model()) - 0.05);
+    must_succeed(sandbox_.train(settings({{"adapter", final_folder()},
+                                          {"lora_r", "16"},
+                                          {"output_dir", sandbox_ / "further"},
+                                          {"learning_rate", "1e-3"}})));
+    EXPECT_LT(loss(sandbox_ / "further"), loss(final_folder()));
+}
+
+// What a log is replayed from are magnitudes of the weights as the run kept them.
+TEST_F(Adapters, WithMagnitudesAreReplayed) {
+    must_succeed(sandbox_.train(
+        settings({{"method", "zeroth_order"}, {"adapter", "qlora"}, {"use_dora", "true"}, {"learning_rate", "1e-4"}})));
+    must_succeed(sandbox_.windlass(
+        {"replay", sandbox_.model(), sandbox_.out() + "/trajectory.wlt", "--to", sandbox_ / "again"}));
+    EXPECT_EQ(read_bytes(sandbox_ / "again/adapter_model.safetensors"), read_bytes(adapter_file()));
+}
+
 // LSP tunes a model: its runs end with one. The adapter is what computes the same beside the base.
 TEST_F(Adapters, OfProjectorsEndAsAModelAndAreExportedAsADelta) {
     must_succeed(

@@ -230,8 +230,8 @@ TEST(Plan, SaysWhichMachinesThereAre) {
 TEST(Preset, IsListedAndPlanned) {
     Sandbox sandbox;
     EXPECT_EQ(json_of(sandbox.windlass({"version", "--json"})).at("presets"),
-              Json::array({"adalomo", "fuyou", "fzoo", "ia3", "lomo", "lora-fa", "lora-plus", "lora", "lozo", "lsp",
-                           "qlora", "spsa15", "zerof", "zo2"}));
+              Json::array({"adalomo", "dora", "fuyou", "fzoo", "ia3", "lomo", "lora-fa", "lora-plus", "lora", "lozo",
+                           "lsp", "qlora", "spsa15", "zerof", "zo2"}));
     EXPECT_THAT(must_succeed(sandbox.windlass({"train", "--help-all"})).out, HasSubstr("\n  fuyou  "));
     const std::vector<std::string> words = {
         "plan",      "--preset",          "fuyou",   "--model", sandbox.model(), "--max-length", "64",

@@ -81,6 +81,7 @@ TEST_P(AdapterResume, KeepsTheAdapterAndNoModelInACheckpoint) {
 const AdapterKindOfRun kKindsOfRun[] = {
     {"lora", {{"adapter", "lora"}, {"lora_r", "4"}}},
     {"qlora", {{"adapter", "qlora"}, {"lora_r", "4"}}},
+    {"dora_in_4_bits", {{"adapter", "qlora"}, {"lora_r", "4"}, {"use_dora", "true"}}},
     {"ia3", {{"adapter", "ia3"}}},
     {"lsp", {{"adapter", "lsp"}, {"lsp_d", "16"}, {"lsp_refresh", "0"}}},
     {"lsp_refreshed", {{"adapter", "lsp"}, {"lsp_d", "16"}, {"lsp_refresh", "3"}, {"lsp_samples", "6"}}}};

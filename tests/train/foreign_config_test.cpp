@@ -155,6 +155,7 @@ TEST_F(ForeignConfig, WhatAnAxolotlFileSays) {
     EXPECT_THAT(own.yaml, HasSubstr("; the Trainer's is one over batches"));
     const Translation layers = translate_config(files_, folder + "lora_layers.yaml");
     EXPECT_THAT(layers.yaml, HasSubstr("\ntrain_data: [rows/a.jsonl, rows/folder/one.jsonl, rows/folder/two.jsonl]\n"));
+    EXPECT_THAT(layers.yaml, HasSubstr("\nuse_dora: true"));
     const Translation hub = translate_config(files_, folder + "lora.yaml");
     EXPECT_THAT(hub.yaml, HasSubstr("\ntrain_data: [somebody/alpaca-rows]  # of the Hugging Face hub"));
     EXPECT_THAT(reason(hub, "special_tokens"), HasSubstr("model's"));

@@ -153,6 +153,7 @@ constexpr ForeignRule kRules[] = {
     {.name = "lora_target_modules", .take = take_modules},
     {.name = "peft_use_rslora", .ours = "use_rslora"},
     {.name = "lora_modules_to_save", .ours = "modules_to_save"},
+    {.name = "peft_use_dora", .ours = "use_dora"},
     {.name = "lora_model_dir", .ours = "adapter", .remark = "an adapter's folder to continue from"},
     {.name = "micro_batch_size", .ours = "per_device_train_batch_size"},
     {.name = "num_epochs", .ours = "num_train_epochs"},
@@ -202,7 +203,6 @@ constexpr ForeignRule kRules[] = {
     {.name = "loraplus_lr_ratio", .reason = "param_groups: [\"*lora_B* learning_rate_scale=16\"] says it, for 16"},
     {.name = "loraplus_lr_embedding", .reason = "embeddings have no adapter"},
     {.name = "peft", .reason = kAdapters},
-    {.name = "peft_use_dora", .reason = kAdapters},
     {.name = "peft_layers_to_transform", .reason = "lora_target_modules names modules"},
     {.name = "relora_steps", .reason = "ReLoRA is not implemented"},
     {.name = "relora_prune_ratio", .reason = "ReLoRA is not implemented"},
@@ -264,6 +264,7 @@ void finish(ForeignDraft& draft) {
         draft.unset("lora_target_modules", "lora_target_modules", kReason);
         draft.unset("use_rslora", "peft_use_rslora", kReason);
         draft.unset("modules_to_save", "lora_modules_to_save", kReason);
+        draft.unset("use_dora", "peft_use_dora", kReason);
     }
     if (draft.config().adapter.empty())
         draft.unset("weight_storage", "load_in_4bit", "weights that are trained are not kept in few bits");

@@ -163,6 +163,7 @@ constexpr ForeignRule kRules[] = {
     same("max_grad_norm"),
     same("seed"),
     same("use_rslora"),
+    same("use_dora"),
     same("load_best_model_at_end"),
     same("early_stopping_patience"),
     by("metric_for_best_model", take_metric),

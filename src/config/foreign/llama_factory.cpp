@@ -142,7 +142,6 @@ constexpr ForeignRule kRules[] = {
     {.name = "quantization_method", .reason = "4 bits are nf4, 8 bits e4m3"},
     {.name = "quantization_type", .reason = "4 bits are nf4"},
     {.name = "double_quantization", .reason = "scales of nf4 are kept as they are"},
-    {.name = "use_dora", .reason = kPeft},
     {.name = "pissa_init", .reason = kPeft},
     {.name = "pissa_iter", .reason = kPeft},
     {.name = "create_new_adapter", .reason = kPeft},
@@ -202,6 +201,7 @@ void finish(ForeignDraft& draft) {
         draft.unset("lora_target_modules", "lora_target", kReason);
         draft.unset("use_rslora", "use_rslora", kReason);
         draft.unset("modules_to_save", "additional_target", kReason);
+        draft.unset("use_dora", "use_dora", kReason);
     }
     if (draft.config().adapter == "lora") {
         if (!draft.is_set("lora_r")) draft.set("lora_r", "8", "lora_rank", "LLaMA-Factory's default");

@@ -30,6 +30,7 @@ TEST(AdapterConfig, HasTheDefaultsOfThePage) {
     EXPECT_EQ(config.lora_r, 16);
     EXPECT_EQ(config.lora_alpha, 32);
     EXPECT_FALSE(config.use_rslora);
+    EXPECT_FALSE(config.use_dora);
     EXPECT_THAT(config.lora_target_modules, testing::ElementsAre("all-linear"));
     EXPECT_EQ(config.learning_rate, 2e-4);
     EXPECT_EQ(adapter_config({"adapter=lora", "learning_rate=1e-3"}).learning_rate, 1e-3);
@@ -43,6 +44,7 @@ TEST(AdapterConfig, KnowsTheNamesOfOthers) {
     EXPECT_EQ(config.lora_r, 8);
     EXPECT_THAT(config.lora_target_modules, testing::ElementsAre("q_proj", "v_proj"));
     EXPECT_TRUE(config.use_rslora);
+    EXPECT_TRUE(adapter_config({"adapter=qlora", "peft_use_dora=true"}).use_dora);
     EXPECT_TRUE(adapter_config({"finetuning_type=full"}).adapter.empty());
     EXPECT_TRUE(adapter_config({"adapter=none"}).adapter.empty());
 }
@@ -78,7 +80,8 @@ TEST(AdapterConfig, RefusesNumbersOutOfBounds) {
 }
 
 TEST(AdapterConfig, RefusesSettingsOfWhatIsNotThere) {
-    for (const char* word : {"lora_r=8", "lora_alpha=8", "use_rslora=true", "lora_target_modules=[q_proj]"}) {
+    for (const char* word :
+         {"lora_r=8", "lora_alpha=8", "use_rslora=true", "use_dora=true", "lora_target_modules=[q_proj]"}) {
         const std::string key = std::string(word).substr(0, std::string(word).find('='));
         EXPECT_THAT(adapter_problem({word}), HasSubstr(key + " has no meaning without an adapter. Try: adapter: lora"));
         EXPECT_THAT(adapter_problem({word, "adapter=runs/mine/final"}),
@@ -92,6 +95,8 @@ TEST(AdapterConfig, RefusesSettingsOfWhatIsNotThere) {
     }
     EXPECT_THAT(adapter_problem({"adapter=lsp", "lora_r=8"}),
                 HasSubstr("lora_r has no meaning for adapter lsp. Try: adapter: lora"));
+    EXPECT_THAT(adapter_problem({"adapter=ia3", "use_dora=true"}),
+                HasSubstr("use_dora has no meaning for adapter ia3. Try: adapter: lora"));
     EXPECT_THAT(adapter_problem({"adapter=lsp", "lsp_host_bytes=50%"}),
                 HasSubstr("lsp_host_bytes: a share of nothing"));
     // run.yaml writes every key down: what is the default contradicts nothing.
@@ -99,7 +104,6 @@ TEST(AdapterConfig, RefusesSettingsOfWhatIsNotThere) {
 }
 
 TEST(AdapterConfig, RefusesKeysOfOthersThatMeanSomethingElse) {
-    EXPECT_THAT(adapter_problem({"adapter=lora", "use_dora=true"}), HasSubstr("DoRA is not implemented"));
     EXPECT_THAT(adapter_problem({"adapter=lora", "loraplus_lr_ratio=16"}), HasSubstr("learning_rate_scale=16"));
 }
 
