@@ -314,8 +314,8 @@ TEST(FirstMagnitudes, AreTheNormsOfTheWeights) {
             EXPECT_EQ(twice[at(output)], 2 * all[at(output)]);
         }
         std::vector<float> piece(5);
-        first(param, 3, piece);
-        EXPECT_TRUE(std::equal(piece.begin(), piece.end(), all.begin() + 3));
+        doubled(param, 3, piece);
+        EXPECT_TRUE(std::equal(piece.begin(), piece.end(), twice.begin() + 3));
     }
 }
 
