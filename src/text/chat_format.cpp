@@ -61,6 +61,9 @@ TemplateSettings settings_of(const Tokenizer& tokenizer, const std::string& date
 constexpr const char* kQuestion = "QqWordOneqQ";
 constexpr const char* kAnswer = "AaWordTwoaA";
 
+// Of one trial of a template, which has two or three messages: a hostile one is tried some twenty times.
+constexpr int64_t kTrialWork = int64_t{1} << 24;
+
 Json probe(bool in_parts, bool asks_again) {
     const auto content = [&](const char* text) {
         return in_parts ? Json::array({{{"type", "text"}, {"text", text}}}) : Json(text);
@@ -112,8 +115,11 @@ ChatFormat::ChatFormat(const ChatTemplateSource& source, const Tokenizer& tokeni
     description_ = fmt::format("template={:016x},{:016x}", hash(source.text), hash(source.tool_use));
     if (prints_date()) description_ += " date=" + date;
     find_turn_ends();
+    const TemplateLimits limits = settings_.limits;
+    settings_.limits.work = kTrialWork;
     find_out(default_);
     if (tool_use_) find_out(*tool_use_);
+    settings_.limits = limits;
 }
 
 RenderedChat ChatFormat::render(const ChatToRender& chat, std::string_view where) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/json_row.h"
+#include "text/not_finite.h"
 #include "text/task.h"
 
 namespace windlass {
@@ -24,7 +25,7 @@ const SortedJson* find_value(const SortedJson& row, std::string_view path) {
 std::optional<std::string> text_of(const SortedJson& value) {
     if (value.is_array()) return value.empty() ? std::nullopt : text_of(value.front());
     if (value.is_string()) return value.get<std::string>();
-    if (value.is_boolean() || value.is_number()) return value.dump();
+    if (value.is_boolean() || (value.is_number() && !is_not_finite(value))) return value.dump();
     return std::nullopt;
 }
 
@@ -72,6 +73,7 @@ class RowTexts {
   private:
     std::optional<std::string> word(const std::string& path) const {
         const SortedJson* const value = find_value(row_, path);
+        if (value) refuse_not_finite(*value, path, where_);
         std::optional<std::string> text = value == nullptr ? std::nullopt : text_of(*value);
         const auto table = task_.words.find(path);
         if (!text || table == task_.words.end()) return text;

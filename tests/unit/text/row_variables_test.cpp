@@ -38,6 +38,8 @@ TEST(RowVariables, TheTemplateSeesThem) {
     EXPECT_EQ(text(R"("chat_template_kwargs": {"enable_thinking": false})"), off);
     EXPECT_EQ(text(R"("chat_template_kwargs": {"enable_thinking": true})"), plain);
     EXPECT_EQ(text(R"("chat_template_kwargs": {"enable_thinking": null, "instructions": null})"), plain);
+    EXPECT_EQ(text(R"("chat_template_kwargs": {"enable_thinking": null, "instructions": "Be brief."})"),
+              "Be brief.\n" + plain);
     EXPECT_EQ(text(R"("chat_template_kwargs": {"instructions": "Be brief."})"), "Be brief.\n" + plain);
     EXPECT_EQ(text(R"("chat_template_kwargs": {"documents": [{"text": "D"}]})"), "(D)" + plain);
     EXPECT_EQ(text(R"("chat_template_kwargs": {})"), plain);

@@ -156,6 +156,8 @@ TEST(Task, RowsThatDoNotFitNameWhatIsMissing) {
     EXPECT_THAT(row_problem(sst2, R"({"sentence": {}, "label": 1})"), HasSubstr("has no \"sentence\""));
     EXPECT_THAT(row_problem(sst2, "[]"), HasSubstr("array and not an object"));
     EXPECT_THAT(row_problem(sst2, "{"), HasSubstr("not valid JSON"));
+    EXPECT_EQ(row_problem(sst2, R"({"sentence": "a", "label": 1, "idx": NaN})"), "no problem");
+    EXPECT_THAT(row_problem(sst2, R"({"sentence": NaN, "label": 1})"), HasSubstr("\"sentence\" is NaN"));
     const TaskSpec squad = find_task(real_files(), "squad");
     EXPECT_THAT(row_problem(squad, R"({"title": "", "context": "", "question": "", "answers": []})"),
                 HasSubstr("has no \"answers.text\" or \"answers\""));
