@@ -154,7 +154,7 @@ class Generator {
         const uint64_t turns = 1 + pick(3);
         for (uint64_t i = 0; i < turns; ++i) {
             list.push_back(message("user", question()));
-            if (pick(5) == 0) call(list);
+            if (pick(3) == 0) call(list);
             if (pick(6) == 0) {
                 list.push_back({{"role", "assistant"}, {"content", question()}, {"train", false}});
             } else {
@@ -290,9 +290,8 @@ void try_row(const Generator::Made& made, const ChatFormat* format, Counts& coun
     const std::string path = folder.path() + "/rows.jsonl";
     folder.write("rows.jsonl", made.row + "\n");
     std::set<std::string> trained;
-    RowsReport report;
     try {
-        report = for_each_sample(real_files(), path, options, tokenizer, [&](Sample&& sample) {
+        for_each_sample(real_files(), path, options, tokenizer, [&](Sample&& sample) {
             trained.merge(trained_words(sample, tokenizer));
             return true;
         });
@@ -304,16 +303,13 @@ void try_row(const Generator::Made& made, const ChatFormat* format, Counts& coun
     }
     ++counts.read;
     if (made.lost_a_key) return;
-    const std::vector<std::string> said = report.notes.lines();
-    const bool says_what_it_loses =
-        std::ranges::any_of(said, [](const std::string& line) { return line.find("leaves out") != line.npos; });
     for (const std::string& word : trained)
         EXPECT_TRUE(made.answers.contains(word) || made.optional.contains(word)) << word << " is no answer\n"
                                                                                  << made.row;
     for (const std::string& word : made.answers)
-        EXPECT_TRUE(trained.contains(word) || says_what_it_loses) << word << " is not trained\n"
-                                                                  << made.row << "\n"
-                                                                  << (format ? format->text() : "");
+        EXPECT_TRUE(trained.contains(word)) << word << " is not trained\n"
+                                            << made.row << "\n"
+                                            << (format ? format->text() : "");
 }
 
 Counts try_rows(int count, uint64_t seed) {
@@ -328,9 +324,9 @@ Counts try_rows(int count, uint64_t seed) {
 }
 
 TEST(RowGenerator, EveryRowIsRefusedOrTrainedAsItWasGiven) {
-    const Counts counts = try_rows(300, 1);
-    EXPECT_GT(counts.read, 100);
-    EXPECT_GT(counts.refused, 30);
+    const Counts counts = try_rows(1000, 1);
+    EXPECT_GT(counts.read, 300);
+    EXPECT_GT(counts.refused, 100);
 }
 
 TEST(SlowRowGenerator, TenThousandRowsAreRefusedOrTrainedAsTheyWereGiven) {
