@@ -340,11 +340,11 @@ std::vector<ConfigKey> run_keys() {
 std::span<const ConfigKey> config_keys() {
     static const std::vector<ConfigKey> keys = [] {
         std::vector<ConfigKey> all;
-        for (auto group :
-             {data_keys(),     task_keys(),      row_keys(),       chat_keys(),    field_keys(),     batch_keys(),
-              schedule_keys(), adam_keys(),      group_keys(),     adapter_keys(), projector_keys(), probe_keys(),
-              moment_keys(),   estimator_keys(), objective_keys(), memory_keys(),  tier_keys(),      rhythm_keys(),
-              best_keys(),     sample_keys(),    run_keys()}) {
+        for (auto group : {data_keys(),           task_keys(),      row_keys(),   chat_keys(),   field_keys(),
+                           batch_keys(),          schedule_keys(),  adam_keys(),  group_keys(),  adapter_keys(),
+                           adapted_module_keys(), projector_keys(), probe_keys(), moment_keys(), estimator_keys(),
+                           objective_keys(),      memory_keys(),    tier_keys(),  rhythm_keys(), best_keys(),
+                           sample_keys(),         run_keys()}) {
             all.insert(all.end(), group.begin(), group.end());
         }
         return all;

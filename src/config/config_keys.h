@@ -78,6 +78,7 @@ std::vector<ConfigKey> adam_keys();
 std::vector<ConfigKey> group_keys();
 // config_keys_adapter.cpp
 std::vector<ConfigKey> adapter_keys();
+std::vector<ConfigKey> adapted_module_keys();
 std::vector<ConfigKey> projector_keys();
 // config_keys_best.cpp
 std::vector<ConfigKey> best_keys();

@@ -1,4 +1,4 @@
-// Keys of adapters: small trained parts next to the linear layers of a model that is only read.
+// Keys of adapters: small trained parts next to the layers of a model that is only read.
 #include "config/config_keys.h"
 #include "model/adapters/config_fields.h"
 
@@ -41,6 +41,11 @@ std::vector<ConfigKey> adapter_keys() {
          .group = kMethod,
          .help = "DoRA: train a norm for each output of a layer with LoRA, too",
          .aliases = {"lora_use_dora", "peft_use_dora"}},
+    };
+}
+
+std::vector<ConfigKey> adapted_module_keys() {
+    return {
         {.name = "lora_target_modules",
          .resume = OnResume::refused,
          .field = &Config::lora_target_modules,

@@ -8,9 +8,9 @@
 
 namespace windlass {
 
-// For these linear layers (weights), each with the rank and the scale that patterns give it. UserError(usage) naming
-// the key, what it is and what fits: a rank above a side of a layer, projectors wider than every layer or with more
-// numbers a row than columns, bytes that no projector fits.
+// For these layers of the model, each with the rank and the scale that patterns give it. UserError(usage) naming the
+// key, what it is and what fits: a rank above a side of a layer, projectors wider than every layer or with more numbers
+// a row than columns, bytes that no projector fits.
 AdapterSettings new_adapter(const Config& config, const ModelSpec& model, std::span<const int> weights);
 
 }  // namespace windlass

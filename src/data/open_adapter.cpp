@@ -100,6 +100,20 @@ void require_linear(const ModelSpec& model, const std::vector<int>& layers, cons
     }
 }
 
+// Of a tied table each end has a pair of its own.
+void require_own_pairs(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings,
+                       const std::string& where) {
+    for (const int layer : settings.keeps_ties ? layers : std::vector<int>()) {
+        if (model.params[at(weight_of_layer(model, layer))].tied_name.empty()) continue;
+        throw UserError(
+            ExitCode::model, where,
+            "\"ensure_weight_tying\" is true, and {} has an adapter: one pair for both ends of a tied table is "
+            "not implemented",
+            module_of(model, layer))
+            .hint("to merge it with peft, and to give the merged model");
+    }
+}
+
 // The parameters of modules that modules_to_save names.
 std::vector<std::string> whole_params(const ModelSpec& model, const std::vector<std::string>& modules) {
     for (const std::string& module : modules) {
@@ -169,6 +183,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
     require_named(folder, peft, model, layers);
     require_frozen(model, layers, peft.settings.whole, ExitCode::model, folder.config_path());
     require_linear(model, layers, peft.settings, ExitCode::model, folder.config_path());
+    require_own_pairs(model, layers, peft.settings, folder.config_path());
     check_peft_tables(folder, peft.settings, base, model);
     check_peft_numbers(folder);
     require_base(folder, base);

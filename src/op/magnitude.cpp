@@ -49,7 +49,7 @@ Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return cost;
 }
 
-// Slopes and inverses of all outputs, and the sums of chunks of rows, of values or of a W that is stored [in, out].
+// Slopes and inverses of all outputs, and the sums of chunks of rows.
 int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     const int64_t sums = mode == DiffMode::vjp ? cuda_sum_floats(size.tokens(), spec.in[0].cols) : 0;
     return magnitude_norm_bytes(spec.in[0].cols) + 4 * sums;

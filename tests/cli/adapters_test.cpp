@@ -1,42 +1,11 @@
 // Adapters through the real program: trained, evaluated, exported and merged as a user would.
-#include <gmock/gmock.h>
-
-#include <filesystem>
-
-#include "tests/cli/sandbox.h"
+#include "tests/cli/adapters_fixture.h"
 
 namespace windlass::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-class Adapters : public testing::Test {
-  protected:
-    Settings settings(const Settings& changes = {}) {
-        Settings all = sandbox_.training();
-        all["adapter"] = "lora";
-        all["lora_r"] = "4";
-        all["learning_rate"] = "1e-2";
-        all["max_steps"] = "8";
-        for (const auto& [key, value] : changes) all[key] = value;
-        return all;
-    }
-    double loss(const std::string& model, const std::vector<std::string>& more = {}) {
-        std::vector<std::string> words = {"eval", model, "--data", sandbox_.token_rows(), "--json", "dtype=f32"};
-        words.insert(words.end(), more.begin(), more.end());
-        return json_of(sandbox_.windlass(words)).at("loss").get<double>();
-    }
-    std::string refusal(const Command& command, int code) {
-        const Finished finished = run(command);
-        EXPECT_EQ(finished.code, code) << describe(finished);
-        return finished.err;
-    }
-    std::string final_folder() const { return sandbox_.out() + "/final"; }
-    std::string adapter_file() const { return final_folder() + "/adapter_model.safetensors"; }
-
-    Sandbox sandbox_;
-};
 
 TEST_F(Adapters, AreFoundByTheirFolderTheirRunOrBesideTheirModel) {
     must_succeed(sandbox_.train(settings({{"save_steps", "4"}})));
@@ -117,107 +86,6 @@ TEST_F(Adapters, AreExportedAndMerged) {
     Settings more = sandbox_.training();
     more["model"] = sandbox_ / "merged";
     must_succeed(sandbox_.train(more, {"--overwrite"}));
-}
-
-// Modules that train whole are in the adapter's folder, and in a merged model, which has two tables where the base ties
-// them.
-TEST_F(Adapters, TrainWholeModulesToo) {
-    for (const char* const name : {"llama3", "llama"}) {
-        const std::string base = sandbox_.model(name), run = sandbox_ / (std::string("run-") + name);
-        const Finished trained = must_succeed(sandbox_.train(settings(
-            {{"model", base}, {"output_dir", run}, {"modules_to_save", "[lm_head, model.norm]"}, {"lora_r", "2"}})));
-        const Tensors tensors = read_safetensors(run + "/final/adapter_model.safetensors");
-        EXPECT_TRUE(tensors.header.contains("base_model.model.lm_head.weight"));
-        EXPECT_TRUE(tensors.header.contains("base_model.model.model.norm.weight"));
-        const double learnt = loss(run + "/final");
-        EXPECT_LT(learnt, loss(base) - 0.05);
-        const std::string merged = run + "-merged";
-        must_succeed(sandbox_.windlass({"export", run, "--merged", "--dtype", "f32", "--to", merged}));
-        EXPECT_NEAR(loss(merged), learnt, 1e-5) << "one rounding of each weight";
-        EXPECT_EQ(loss(run + "/checkpoint-8"), learnt);
-        const bool is_tied = std::string(name) == "llama3";
-        EXPECT_EQ(trained.err.find("note: lm_head trains apart") != std::string::npos, is_tied) << trained.err;
-        EXPECT_EQ(Json::parse(read_bytes(merged + "/config.json")).at("tie_word_embeddings"), false);
-        Settings more = settings({{"model", base}, {"output_dir", run + "-more"}, {"adapter", run + "/final"}});
-        more.erase("lora_r");
-        must_succeed(sandbox_.train(more));
-        EXPECT_LT(loss(run + "-more/final"), learnt) << "it trains on";
-    }
-}
-
-TEST_F(Adapters, RefuseWholeModulesThatAreNotThere) {
-    EXPECT_THAT(refusal(sandbox_.train(settings({{"modules_to_save", "[lm_tail]"}})), kUsage),
-                HasSubstr("modules_to_save: \"lm_tail\" is the name of no module of this model. Try: embed_tokens"));
-    EXPECT_THAT(refusal(sandbox_.train(settings({{"modules_to_save", "[q_proj]"}})), kUsage),
-                HasSubstr("has an adapter, and \"modules_to_save\" trains it whole. Try: "));
-}
-
-TEST_F(Adapters, HaveRanksAndScalesOfTheirOwn) {
-    must_succeed(sandbox_.train(settings({{"rank_pattern", "[q_proj=2, \"layers.1.*=3\"]"}, {"max_steps", "1"}})));
-    const Json tensors = read_safetensors(adapter_file()).header;
-    const auto rank = [&](const std::string& module) {
-        return tensors.at("base_model.model.model." + module + ".lora_A.weight").at("shape").at(0).get<int>();
-    };
-    EXPECT_EQ(rank("layers.0.self_attn.q_proj"), 2);
-    EXPECT_EQ(rank("layers.1.self_attn.q_proj"), 2) << "the first pattern that fits";
-    EXPECT_EQ(rank("layers.1.mlp.up_proj"), 3);
-    EXPECT_EQ(rank("layers.0.mlp.up_proj"), 4);
-    EXPECT_THAT(refusal(sandbox_.train(settings({{"alpha_pattern", "[qq_proj=2]"}}), {"--overwrite"}), kUsage),
-                HasSubstr("alpha_pattern: \"qq_proj\" is the first pattern that fits for no layer with an adapter"));
-    EXPECT_THAT(refusal(sandbox_.train(settings({{"rank_pattern", "[q_proj=2.5]"}}), {"--overwrite"}), kUsage),
-                HasSubstr("rank_pattern: \"q_proj=2.5\": a rank is a whole number"));
-}
-
-// The base's table is not tied: merged, both ends are what they were with their pairs.
-TEST_F(Adapters, OfTheTableAndTheHeadAreTrainedWrittenAndMerged) {
-    must_succeed(sandbox_.train(settings({{"lora_target_modules", "[q_proj, embed_tokens, lm_head]"}})));
-    const double learnt = loss(final_folder());
-    EXPECT_LT(learnt, loss(sandbox_.model()) - 0.05);
-    const Json header = read_safetensors(adapter_file()).header;
-    for (const char* const part : {"model.embed_tokens.lora_embedding_A", "model.embed_tokens.lora_embedding_B",
-                                   "lm_head.lora_A.weight", "lm_head.lora_B.weight"})
-        EXPECT_TRUE(header.contains(fmt::format("base_model.model.{}", part))) << part;
-    EXPECT_EQ(Json::parse(read_bytes(final_folder() + "/adapter_config.json")).at("target_modules"),
-              Json({"embed_tokens", "lm_head", "q_proj"}));
-    must_succeed(sandbox_.windlass({"generate", final_folder(), "--prompt", "ab", "--max-new-tokens", "8", "--quiet"}));
-    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--merged", "--dtype", "f32", "--to", sandbox_ / "f32"}));
-    EXPECT_NEAR(loss(sandbox_ / "f32"), learnt, 1e-5);
-    Settings further = settings({{"adapter", final_folder()}, {"output_dir", sandbox_ / "further"}});
-    for (const char* const key : {"lora_r", "lora_alpha", "lora_target_modules"}) further.erase(key);
-    must_succeed(sandbox_.train(further));
-    EXPECT_LT(loss(sandbox_ / "further/final"), learnt);
-}
-
-// DoRA: what is exported, merged and trained further is what was learnt, over a base in 4 bits too.
-TEST_F(Adapters, WithMagnitudesAreExportedAndMerged) {
-    must_succeed(sandbox_.train(settings({{"use_dora", "true"}, {"adapter", "qlora"}})));
-    const Json names = read_safetensors(adapter_file()).header;
-    EXPECT_TRUE(names.contains("base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector"));
-    EXPECT_EQ(read_json(final_folder() + "/adapter_config.json")["use_dora"], true);
-    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--to", sandbox_ / "adapter"}));
-    EXPECT_EQ(read_bytes(sandbox_ / "adapter/adapter_model.safetensors"), read_bytes(adapter_file()));
-    const auto merged = [&](const std::string& as) {
-        must_succeed(
-            sandbox_.windlass({"export", sandbox_.out(), "--merged", as, "--dtype", "f32", "--to", sandbox_ / as}));
-        return loss(sandbox_ / as);
-    };
-    EXPECT_NEAR(merged("computed"), loss(final_folder(), {"weight_storage=nf4"}), 1e-5);
-    EXPECT_NEAR(merged("base"), loss(final_folder()), 1e-5);
-    EXPECT_LT(loss(final_folder()), loss(sandbox_.model()) - 0.05);
-    must_succeed(sandbox_.train(settings({{"adapter", final_folder()},
-                                          {"lora_r", "16"},
-                                          {"output_dir", sandbox_ / "further"},
-                                          {"learning_rate", "1e-3"}})));
-    EXPECT_LT(loss(sandbox_ / "further"), loss(final_folder()));
-}
-
-// What a log is replayed from are magnitudes of the weights as the run kept them.
-TEST_F(Adapters, WithMagnitudesAreReplayed) {
-    must_succeed(sandbox_.train(
-        settings({{"method", "zeroth_order"}, {"adapter", "qlora"}, {"use_dora", "true"}, {"learning_rate", "1e-4"}})));
-    must_succeed(sandbox_.windlass(
-        {"replay", sandbox_.model(), sandbox_.out() + "/trajectory.wlt", "--to", sandbox_ / "again"}));
-    EXPECT_EQ(read_bytes(sandbox_ / "again/adapter_model.safetensors"), read_bytes(adapter_file()));
 }
 
 // LSP tunes a model: its runs end with one. The adapter is what computes the same beside the base.

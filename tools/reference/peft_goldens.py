@@ -226,9 +226,10 @@ def assert_merges(model_class, base: pathlib.Path, adapter: pathlib.Path) -> Non
         before.pop(weight), after.pop(weight)
     modules = {name.rsplit(".lora_", 1)[0].removesuffix(".ia3_l") for name in stored.keys() - whole}
     if plain.config.get_text_config().tie_word_embeddings:  # peft adds what one end has learnt to both
-        tables = [name for name, tensor in before.items() if tensor.data_ptr() == plain.lm_head.weight.data_ptr()]
-        for name in tables if any(f"base_model.model.{name.removesuffix('.weight')}" in modules for name in tables) else []:
-            modules.discard(f"base_model.model.{name.removesuffix('.weight')}")
+        ends = [name for name, tensor in before.items() if tensor.data_ptr() == plain.lm_head.weight.data_ptr()]
+        adapted = modules & {f"base_model.model.{name.removesuffix('.weight')}" for name in ends}
+        modules -= adapted
+        for name in ends if adapted else []:
             before.pop(name), after.pop(name)
     for module in modules:
         weight = module.removeprefix("base_model.model.") + ".weight"

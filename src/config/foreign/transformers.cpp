@@ -48,7 +48,8 @@ constexpr ForeignDefault kDefaults[] = {{"learning_rate", "5e-5"}, {"per_device_
 void finish(ForeignDraft& draft) {
     if (draft.config().adapter != "lora") {
         constexpr const char* kReason = "no new adapter is made";
-        for (const char* const key : {"lora_r", "lora_alpha", "lora_target_modules"}) draft.unset(key, key, kReason);
+        for (const char* const key : {"lora_r", "lora_alpha", "lora_target_modules", "use_dora"})
+            draft.unset(key, key, kReason);
         draft.unset("modules_to_save", "lora_modules_to_save", kReason);
     }
     if (draft.config().lora_dropout > 0) draft.unset("lora_dropout", "lora_dropout", "dropout is not implemented");

@@ -1,6 +1,7 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "base/index.h"
 #include "model/adapters/peft.h"
 #include "model/adapters/row_norms.h"

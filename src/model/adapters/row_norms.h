@@ -1,5 +1,4 @@
-// row_norms.h: norms of the numbers of each output of a linear layer: rows of W, or columns where it is stored [in,
-// out].
+// row_norms.h: norms of the numbers of each output of a linear layer: of rows of W, or of columns if W is [in, out].
 #pragma once
 
 #include <cstdint>

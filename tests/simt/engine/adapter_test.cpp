@@ -26,6 +26,14 @@ std::vector<size_t> ways_over(std::string_view base) {
     return numbers;
 }
 
+// The first way of this name.
+size_t way_named(std::string_view name) {
+    const std::vector<AdapterWay> ways = adapter_ways();
+    const auto way = std::ranges::find_if(ways, [&](const AdapterWay& each) { return each.name == name; });
+    EXPECT_NE(way, ways.end()) << name;
+    return static_cast<size_t>(way - ways.begin());
+}
+
 std::vector<Plan> cuda_plans(size_t number) {
     std::vector<Plan> plans = adapter_plans(adapter_ways()[number]);
     std::erase_if(plans, [](const Plan& plan) { return !plan.own_memory(); });
@@ -66,16 +74,15 @@ TEST(CudaAdapter, OfTablesAndHeadsNeverChangesABit) {
         EXPECT_NEAR(card.outcome.losses[step], cpu.outcome.losses[step], 1e-4 * cpu.outcome.losses[step]) << step;
 }
 
+TEST(CudaAdapter, MagnitudesNeverChangeABit) {
+    expect_adapter_keeps_its_bits(way_named("dora"), 23);
+}
+
 // What the host refreshes comes from a device that completes late, and goes back there: weights that stay there,
 // weights that stream, state on either side.
 TEST(CudaAdapter, RefreshedProjectorsNeverChangeABit) {
-    const std::vector<AdapterWay> ways = adapter_ways();
-    const auto way = std::ranges::find_if(
-        ways, [](const AdapterWay& each) { return each.name == std::string_view("lsp_refreshed"); });
-    ASSERT_NE(way, ways.end());
-    const auto number = static_cast<size_t>(way - ways.begin());
     for (const size_t index : {2, 41, 63, 90}) {
-        expect_adapter_keeps_its_bits(number, index);
+        expect_adapter_keeps_its_bits(way_named("lsp_refreshed"), index);
         if (is_sanitized()) break;
     }
 }
@@ -90,12 +97,11 @@ TEST(SlowCudaAdapter, NeverChangesABit) {
 // Sums run in another order, and exponentials are another library's: losses differ by the rounding of f32, which four
 // steps of training may enlarge.
 TEST(CudaAdapter, LearnsWhatTheCpuLearns) {
-    for (const char* const base : {"f32", "nf4_in_f32"}) {
-        const size_t number = ways_over(base).front();
+    for (const size_t number : {ways_over("f32").front(), ways_over("nf4_in_f32").front(), way_named("dora")}) {
         const AdapterRun &card = adapter_run(number), cpu(adapter_ways()[number], 2);
         for (size_t step = 0; step < cpu.outcome.losses.size(); ++step)
             EXPECT_NEAR(card.outcome.losses[step], cpu.outcome.losses[step], 1e-4 * cpu.outcome.losses[step])
-                << base << ", step " << step;
+                << adapter_ways()[number].text() << ", step " << step;
     }
 }
 

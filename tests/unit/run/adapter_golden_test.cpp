@@ -19,7 +19,7 @@ constexpr int64_t kAdapterLength = 24;
 // Of all that ten steps changed, in the 2-norm. After five, of scales near 1 and of biases whose gradients are nearly
 // 0, peft in f32 is further from peft in f64 than that: the elements' own tolerances hold.
 constexpr double kOfTheChange = 1e-5;
-constexpr size_t kManySteps = 10;
+constexpr size_t kTenSteps = 10;
 
 // An engine of peft's adapter on its base, with the numbers of both.
 std::unique_ptr<Engine> peft_engine(const std::string& base, const std::string& adapter, const Json& adamw,
@@ -111,7 +111,7 @@ class AdapterGolden : public testing::TestWithParam<std::string> {
                 changed += std::pow(want[i] - first[param][i], 2);
             }
         }
-        if (golden.json->at("training").at("lrs").size() == kManySteps) {
+        if (golden.json->at("training").at("lrs").size() == kTenSteps) {
             EXPECT_LE(std::sqrt(off), kOfTheChange * std::sqrt(changed));
         }
     }

@@ -68,8 +68,8 @@ class OpenAdapter : public testing::Test {
         return refusal(ExitCode::usage, [&] { put_on(std::move(targets)); });
     }
     // A copy of peft's adapter for the golden llama with another field.
-    std::string changed(const char* field, const Json& value) {
-        const std::string from = peft_golden("llama_rslora"), to = temp_ / "adapter";
+    std::string changed(const char* field, const Json& value, const std::string& name = "llama_rslora") {
+        const std::string from = peft_golden(name), to = temp_ / "adapter";
         std::filesystem::remove_all(to);
         std::filesystem::copy(from, to);
         Json config = Json::parse(read_text(real_files(), to + "/adapter_config.json", 1 << 20));
@@ -139,6 +139,25 @@ TEST_F(OpenAdapter, IsNextToTheTableAndTheHeadWhereTheyAreNamed) {
     EXPECT_THAT(adapted(put_on({"lm_head"}, "gpt2")), ElementsAre("lm_head")) << "the other end of its table";
     for (const std::string& module : adapted(put_on({"all-linear"})))
         EXPECT_THAT(module, testing::HasSubstr("layers.")) << "all-linear leaves both out, as peft's does";
+}
+
+// What it would be read as is another model than peft's.
+TEST_F(OpenAdapter, RefusesMagnitudesAndTiedPairsOfTheTableAndTheHead) {
+    Config config;
+    config.adapter = "lora";
+    config.use_dora = true;
+    for (const char* target : {"lm_head", "embed_tokens"}) {
+        config.lora_target_modules = {"q_proj", target};
+        EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }),
+                    HasSubstr("has DoRA, which is implemented for linear layers other than the head. Try: "
+                              "lora_target_modules without it"));
+    }
+    config = {};
+    config.adapter = changed("ensure_weight_tying", true, "granite_head");
+    EXPECT_THAT(
+        refusal(ExitCode::model, [&] { put(config, "granite"); }),
+        HasSubstr("\"ensure_weight_tying\" is true, and lm_head has an adapter: one pair for both ends of a tied "
+                  "table is not implemented"));
 }
 
 TEST_F(OpenAdapter, RefusesTheTableAndTheHeadOfOtherKinds) {

@@ -11,7 +11,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kRoot = "base_model.model.model.layers.";
-constexpr const char* kBaseTable = ".base_layer.weight";
 constexpr const char* kQ = "base_model.model.model.layers.0.self_attn.q_proj.";
 
 // An adapter of peft's for the golden llama, r = 2 on one module; each test changes one thing.
@@ -220,58 +219,10 @@ TEST_F(PeftLoad, RefusesTensorsOfNoLayer) {
     }
 }
 
-// A table has a pair of its own, whose first half is [r, V] in the file.
-TEST_F(PeftLoad, TakesTheTableAndTheHead) {
-    add("base_model.model.model.embed_tokens.lora_embedding_A", {2, 96});
-    add("base_model.model.model.embed_tokens.lora_embedding_B", {32, 2});
-    add("base_model.model.lm_head.lora_A.weight", {2, 32});
-    add("base_model.model.lm_head.lora_B.weight", {96, 2});
-    EXPECT_NO_THROW(open());
-    EXPECT_EQ(layers_.front(), kHeadLayer);
-    EXPECT_EQ(layers_.size(), 3u);
-    replace("base_model.model.model.embed_tokens.lora_embedding_A", {96, 2});
-    EXPECT_THAT(of_tensors(), HasSubstr("embed_tokens.lora_embedding_A: is [96, 2], expected [2, 96]"));
-    tensors_.pop_back();
-    replace("base_model.model.model.embed_tokens.lora_embedding_A", {2, 96});
-    EXPECT_THAT(of_tensors(), HasSubstr("has lora_A.weight of lm_head, but not its lora_B.weight"));
-}
-
 TEST_F(PeftLoad, RefusesTablesOfKindsThatHaveNone) {
     config_ = {{"peft_type", "IA3"}, {"target_modules", {"lm_head"}}};
     tensors_ = {f32_tensor("base_model.model.lm_head.ia3_l", {96, 1})};
     EXPECT_THAT(of_tensors(), HasSubstr("lm_head.ia3_l: it belongs to no linear layer of this model"));
-}
-
-// peft writes the base's table next to an adapter of it: nothing is to be read of it, but it must be the base's.
-TEST_F(PeftLoad, TakesTheBasesTableAndNoOther) {
-    const ParamSpec& table = *std::ranges::find(base_.model.params, "model.embed_tokens.weight", &ParamSpec::name);
-    std::vector<float> numbers(at(table.numel()));
-    load_elements(base_.folder, table, 0, numbers);
-    const auto put = [&](Shape shape, DType dtype) {
-        std::erase_if(tensors_, [](const TestTensor& tensor) { return tensor.spec.name.ends_with(kBaseTable); });
-        add(std::string("base_model.model.model.embed_tokens") + kBaseTable, shape);
-        tensors_.back().spec.dtype = dtype;
-        tensors_.back().bytes.resize(at(table.numel() * dtype_bytes(dtype)));
-        encode_numbers(dtype, numbers, tensors_.back().bytes);
-    };
-    const auto compare = [&] {
-        open();
-        const AdapterFolder folder = AdapterFolder::open(real_files(), temp_ / fmt::format("{}", opened_));
-        check_peft_tables(folder, settings_, base_.folder, base_.model);
-    };
-    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-        put({96, 32}, dtype);
-        EXPECT_NO_THROW(compare()) << dtype_name(dtype);
-    }
-    EXPECT_EQ(layers_.size(), 1u);
-    put({48, 64}, DType::f32);
-    EXPECT_THAT(of_tensors(), HasSubstr("embed_tokens.base_layer.weight: is [48, 64], the base's table is [96, 32]"));
-    numbers[77] = 3;
-    for (const DType dtype : {DType::f32, DType::bf16}) {
-        put({96, 32}, dtype);
-        EXPECT_THAT(complaint(compare), HasSubstr("embed_tokens.base_layer.weight: is 3 at element 77, where the "
-                                                  "base's model.embed_tokens.weight is "));
-    }
 }
 
 TEST_F(PeftLoad, RefusesFieldsThatChangeTheMathematics) {

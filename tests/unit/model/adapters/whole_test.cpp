@@ -9,8 +9,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kTable = "model.embed_tokens.weight";
-constexpr const char* kHead = "lm_head.weight";
+constexpr const char* kOwnTable = "model.embed_tokens.weight";
+constexpr const char* kOwnHead = "lm_head.weight";
 
 AdapterSettings pair_and(std::vector<std::string> whole, bool keeps_ties = false) {
     return {.kind = "lora", .rank = 2, .whole = std::move(whole), .keeps_ties = keeps_ties};
@@ -38,8 +38,8 @@ TEST(WholeModules, AreNamedByTheEndsOfTheirNames) {
         << "a module in it";
     const GoldenBase llama("llama"), qwen("qwen2");
     EXPECT_THAT(params_of_modules(llama.model, std::vector<std::string>{"lm_head", "embed_tokens"}),
-                testing::UnorderedElementsAre(kHead, kTable));
-    EXPECT_THAT(params_of_modules(qwen.model, std::vector<std::string>{"lm_head"}), ElementsAre(kHead));
+                testing::UnorderedElementsAre(kOwnHead, kOwnTable));
+    EXPECT_THAT(params_of_modules(qwen.model, std::vector<std::string>{"lm_head"}), ElementsAre(kOwnHead));
 }
 
 TEST(WholeModules, OfTransformersTreeHaveTheHeadAtTheTop) {
@@ -51,59 +51,59 @@ TEST(WholeModules, OfTransformersTreeHaveTheHeadAtTheTop) {
 
 TEST(WholeModules, AreTheModelsOwnParametersWhereNothingIsTied) {
     const GoldenBase base("llama");
-    const ModelSpec model = base.with(pair_and({kHead, "model.norm.weight"}));
-    EXPECT_THAT(trained_whole(model), ElementsAre(kHead, "model.norm.weight"));
+    const ModelSpec model = base.with(pair_and({kOwnHead, "model.norm.weight"}));
+    EXPECT_THAT(trained_whole(model), ElementsAre(kOwnHead, "model.norm.weight"));
     EXPECT_FALSE(has_copies(model));
 }
 
 // One end of a tied table trains apart from the other, which stays the base's.
 TEST(WholeModules, OfATiedTableGetItsEndApart) {
     const GoldenBase base("qwen2");
-    const ModelSpec head = base.with(pair_and({kHead}));
+    const ModelSpec head = base.with(pair_and({kOwnHead}));
     EXPECT_THAT(trained_whole(head), ElementsAre("lm_head.modules_to_save.weight"));
-    EXPECT_EQ(table_in(head, head.blocks.front()).name, kTable);
+    EXPECT_EQ(table_in(head, head.blocks.front()).name, kOwnTable);
     for (const Block* const block : {&head.blocks.back(), &head.logits}) {
         std::vector<std::string> names;
         for (const int param : block->params) names.push_back(head.params[at(param)].name);
         EXPECT_THAT(names, testing::Contains("lm_head.modules_to_save.weight")) << block->name;
-        EXPECT_THAT(names, testing::Not(testing::Contains(kTable))) << block->name;
+        EXPECT_THAT(names, testing::Not(testing::Contains(kOwnTable))) << block->name;
     }
-    const ModelSpec table = base.with(pair_and({kTable}));
+    const ModelSpec table = base.with(pair_and({kOwnTable}));
     EXPECT_THAT(trained_whole(table), ElementsAre("model.embed_tokens.modules_to_save.weight"));
     EXPECT_EQ(table_in(table, table.blocks.front()).name, "model.embed_tokens.modules_to_save.weight");
-    const auto own = std::ranges::find(table.params, kTable, &ParamSpec::name);
+    const auto own = std::ranges::find(table.params, kOwnTable, &ParamSpec::name);
     EXPECT_EQ(own->block, static_cast<int>(table.blocks.size()) - 1) << "the first block that still uses it";
-    const ModelSpec both = base.with(pair_and({kTable, kHead}));
-    EXPECT_THAT(trained_whole(both), ElementsAre(kTable, "lm_head.modules_to_save.weight"));
-    EXPECT_THAT(trained_whole(base.with(pair_and({kTable}, /*keeps_ties=*/true))), ElementsAre(kTable));
+    const ModelSpec both = base.with(pair_and({kOwnTable, kOwnHead}));
+    EXPECT_THAT(trained_whole(both), ElementsAre(kOwnTable, "lm_head.modules_to_save.weight"));
+    EXPECT_THAT(trained_whole(base.with(pair_and({kOwnTable}, /*keeps_ties=*/true))), ElementsAre(kOwnTable));
 }
 
 TEST(WholeModules, BeginWithTheNumbersOfTheBase) {
     const GoldenBase base("qwen2");
-    const ModelSpec model = base.with(pair_and({kTable, kHead}));
+    const ModelSpec model = base.with(pair_and({kOwnTable, kOwnHead}));
     const ParamValues first = read_all(model, first_weights(base.folder, model, 0));
     const auto index = [&](std::string_view name) {
         return at(std::ranges::find(model.params, name, &ParamSpec::name) - model.params.begin());
     };
-    EXPECT_EQ(first[index("lm_head.modules_to_save.weight")], first[index(kTable)]);
-    EXPECT_NE(first[index(kTable)], std::vector<float>(first[index(kTable)].size()));
+    EXPECT_EQ(first[index("lm_head.modules_to_save.weight")], first[index(kOwnTable)]);
+    EXPECT_NE(first[index(kOwnTable)], std::vector<float>(first[index(kOwnTable)].size()));
 }
 
 // What a folder holds of it has a name for either end.
 TEST(WholeModules, OfATiedTableAreTwoTablesOfAFolder) {
     const GoldenBase base("qwen2");
     for (const bool is_head : {true, false}) {
-        const ModelSpec model = base.with(pair_and({is_head ? kHead : kTable}));
+        const ModelSpec model = base.with(pair_and({is_head ? kOwnHead : kOwnTable}));
         const UntiedModel plain = untied(model);
         EXPECT_EQ(plain.model.params.size(), base.model.params.size() + 1);
         for (size_t param = 0; param < plain.from.size(); ++param) {
             const ParamSpec& was = model.params[at(plain.from[param])];
             const std::string& is = plain.model.params[param].name;
-            if (is == kHead) {
-                EXPECT_EQ(was.name, is_head ? "lm_head.modules_to_save.weight" : kTable);
+            if (is == kOwnHead) {
+                EXPECT_EQ(was.name, is_head ? "lm_head.modules_to_save.weight" : kOwnTable);
             }
-            if (is == kTable) {
-                EXPECT_EQ(was.name, is_head ? kTable : "model.embed_tokens.modules_to_save.weight");
+            if (is == kOwnTable) {
+                EXPECT_EQ(was.name, is_head ? kOwnTable : "model.embed_tokens.modules_to_save.weight");
             }
             EXPECT_TRUE(plain.model.params[param].tied_name.empty());
         }
@@ -113,7 +113,7 @@ TEST(WholeModules, OfATiedTableAreTwoTablesOfAFolder) {
 TEST(WholeModules, AreReadBackAsTheyWereWritten) {
     for (const bool keeps_ties : {false, true}) {
         const GoldenBase base("qwen2");
-        const ModelSpec model = base.with(pair_and({kTable}, keeps_ties));
+        const ModelSpec model = base.with(pair_and({kOwnTable}, keeps_ties));
         ParamValues values = read_all(model, first_weights(base.folder, model, 3));
         for (size_t param = 0; param < values.size(); ++param)
             if (model.params[param].learns_with_adapter())
@@ -134,10 +134,10 @@ TEST(WholeModules, AreReadBackAsTheyWereWritten) {
 // Merged, they are what the adapter computes.
 TEST(WholeModules, AreMergedAsTheyAre) {
     const GoldenBase base("llama");
-    const ModelSpec model = base.with(pair_and({kHead}));
+    const ModelSpec model = base.with(pair_and({kOwnHead}));
     const std::vector<uint8_t> without = without_adapter(model);
-    const auto head = std::ranges::find(model.params, kHead, &ParamSpec::name) - model.params.begin();
-    const auto table = std::ranges::find(model.params, kTable, &ParamSpec::name) - model.params.begin();
+    const auto head = std::ranges::find(model.params, kOwnHead, &ParamSpec::name) - model.params.begin();
+    const auto table = std::ranges::find(model.params, kOwnTable, &ParamSpec::name) - model.params.begin();
     EXPECT_EQ(without[at(head)], 0);
     EXPECT_EQ(without[at(table)], 1);
 }
