@@ -34,16 +34,28 @@ std::string listed(const Paths& paths) {
     return listed(paths, [](const std::string& path) { return path; });
 }
 
-// Files of a folder that match and end as rows do.
+// Files of a folder that match and end as rows do; and those that hold rows in a form that is not read.
 struct Matching {
-    Paths rows, descriptions;
+    Paths rows, descriptions, unread;
 };
+
+bool is_unread(std::string_view name) {
+    constexpr std::string_view kArchives[] = {".zip", ".bz2", ".tar", ".tgz", ".7z"};
+    return table_export(name) ||
+           std::ranges::any_of(kArchives, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
 Matching matching(FileSystem& files, const std::string& folder, const std::string& pattern) {
     Matching found;
     for (const std::string& name : files.list(folder.empty() ? "." : folder)) {
         const std::string path = folder + name;
-        if (fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) != 0 || !has_rows_ending(name)) continue;
+        const bool has_ending = has_rows_ending(name);
+        if (fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) != 0 || (!has_ending && !is_unread(name))) continue;
         if (files.status(path).is_folder) continue;
+        if (!has_ending) {
+            found.unread.push_back(path);
+            continue;
+        }
         (is_description_name(name) ? found.descriptions : found.rows).push_back(path);
     }
     return found;
@@ -65,6 +77,12 @@ std::optional<DataSplit> split_of_path(std::string_view path) {
     if (const auto split = split_of_name(last_part(path))) return split;
     const size_t slash = path.rfind('/');
     return slash == std::string_view::npos ? std::nullopt : split_of_name(last_part(path.substr(0, slash)));
+}
+
+// Of a folder that is called test or dev and no more: "my_test_run" says nothing of its files.
+std::optional<DataSplit> split_named_alone(std::string_view name) {
+    const bool is_word = std::ranges::all_of(name, [](unsigned char c) { return std::isalpha(c) != 0; });
+    return is_word ? split_of_name(name) : std::nullopt;
 }
 
 // Sets of splits, the most wanted first; nothing: names of none. `named`: the split that the user's own name says. A
@@ -107,15 +125,31 @@ void say_left(const std::string& name, const Paths& all, const Paths& taken, Row
              left.size() == 1 ? "its name" : "their names", listed(left, with_split), also);
 }
 
+// The way to rows of a file that is not read.
+std::string way_to_rows(const std::string& path) {
+    const auto command = table_export(path);
+    return command ? fmt::format("make rows of it: {}", *command) : fmt::format("unpack {}", path);
+}
+
 // The files of the split that is meant, with lines that say so.
 Paths of_one_split(const std::string& name, const Matching& found, std::optional<DataSplit> named, RowsUse use) {
     const Paths taken = of_wanted_split(found.rows, use, named);
+    if (taken.empty() && !found.unread.empty())
+        throw UserError(ExitCode::data, name, "holds {}, which is not read, and validation and test files: {}",
+                        found.unread.front(), listed(found.rows, with_split))
+            .hint(way_to_rows(found.unread.front()));
     if (taken.empty())
         throw UserError(ExitCode::data, name, "holds validation and test files alone: {}",
                         listed(found.rows, with_split))
             .hint(fmt::format("{}, if it is to be trained on", found.rows.front()));
     log_info("{}: {}: {}", name, counted(std::ssize(taken), "file"), listed(taken));
     say_left(name, found.rows, taken, use);
+    if (!found.unread.empty())
+        log_warning("{}: not read, though it may hold rows: {}. To use it, {}", name, listed(found.unread),
+                    way_to_rows(found.unread.front()));
+    const auto is_train = [](const std::string& path) { return split_of_name(last_part(path)) == DataSplit::train; };
+    if (use == RowsUse::evaluate && std::ranges::all_of(taken, is_train))
+        log_warning("{}: evaluates train files, since it holds no others", name);
     if (!found.descriptions.empty())
         log_info("{}: left out, since a file of this name describes data: {}", name, listed(found.descriptions));
     return taken;
@@ -193,7 +227,7 @@ Paths in_split_folders(FileSystem& files, const std::string& folder, RowsUse use
 Paths of_folder(FileSystem& files, const std::string& name, RowsUse use) {
     const std::string folder = name.ends_with('/') ? name : name + "/";
     const Matching found = matching(files, folder, "*");
-    if (!found.rows.empty()) return of_one_split(name, found, split_of_name(last_part(name)), use);
+    if (!found.rows.empty()) return of_one_split(name, found, split_named_alone(last_part(name)), use);
     std::optional<Advice> advice = advice_for(files, folder, use);
     if (!advice) {
         if (Paths rows = in_split_folders(files, folder, use); !rows.empty()) return rows;

@@ -147,6 +147,34 @@ TEST_F(DataFilesTest, ThatAreHeldOutAndNamedAreWarnedOf) {
     EXPECT_EQ(said({train, test}, RowsUse::evaluate), "");
 }
 
+// "my_test_run" is no name of a split: what is in it is.
+TEST_F(DataFilesTest, OfAFolderWithATestInItsNameAreNotTrained) {
+    make({"my_test_run/test.jsonl", "my_test_run/dev.jsonl", "test/test.jsonl"});
+    EXPECT_THAT(refusal("my_test_run"), HasSubstr("holds validation and test files alone"));
+    EXPECT_THAT(find("test", RowsUse::train), ElementsAre("test/test.jsonl")) << "named so by the user";
+}
+
+TEST_F(DataFilesTest, ThatAreNotReadAreNamed) {
+    make({"a/train.parquet", "a/test.jsonl", "b/train.parquet", "b/rows.jsonl", "c/train.zip", "c/test.jsonl"});
+    EXPECT_THAT(refusal("a"),
+                testing::AllOf(HasSubstr("a/train.parquet, which is not read, and validation and test files"),
+                               HasSubstr("Try: make rows of it: python")));
+    EXPECT_THAT(refusal("c"), HasSubstr("c/train.zip, which is not read"));
+    testing::internal::CaptureStderr();
+    EXPECT_THAT(find("b", RowsUse::train), ElementsAre("b/rows.jsonl"));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("not read, though it may hold rows: "));
+}
+
+TEST_F(DataFilesTest, ToEvaluateThatAreTrainFilesAreWarnedOf) {
+    make({"a/train.jsonl", "b/rows.jsonl"});
+    testing::internal::CaptureStderr();
+    find("a", RowsUse::evaluate);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("evaluates train files, since it holds no others"));
+    testing::internal::CaptureStderr();
+    find("b", RowsUse::evaluate);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(HasSubstr("evaluates train files")));
+}
+
 TEST_F(DataFilesTest, ThatDescribeDataAreNoRows) {
     make({"data/rows.json", "data/dataset_infos.json", "data/dataset_info.json", "data/README.txt", "data/LICENSE.txt",
           "data/state.json", "data/readme.de.txt", "data/requirements.txt", "data/states.json"});
