@@ -46,7 +46,8 @@ bool WholeNames::fit(const std::string& module) const {
 FitsModule fits_module(ExitCode code, const std::string& where) {
     return [known = std::make_shared<std::map<std::string, WholeNames>>(), code, where](
                const std::string& pattern, bool is_whole, const std::string& module) {
-        if (is_module_name(pattern)) return is_named_by(module, {pattern});
+        // A dot is any character in an expression.
+        if (is_module_name(pattern) && pattern.find('.') == std::string::npos) return is_named_by(module, {pattern});
         const char* const before = is_whole ? "" : "(?:.*\\.)?";
         const auto found = known->try_emplace(before + pattern, pattern, code, where, before).first;
         return found->second.fit(module);

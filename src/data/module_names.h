@@ -33,7 +33,8 @@ class WholeNames {
     Pattern whole_ = Pattern::literal("");
 };
 
-// Whether names fit modules: by their ends, or as expressions. UserError(code, where) for what is neither.
+// Whether expressions, as peft has them, fit modules: a whole name, or its end from a dot on. UserError(code, where)
+// for what is no expression.
 FitsModule fits_module(ExitCode code, const std::string& where);
 
 }  // namespace windlass

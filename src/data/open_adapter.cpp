@@ -91,8 +91,8 @@ void require_frozen(const ModelSpec& model, const std::vector<int>& layers, cons
 // Magnitudes are those of linear layers.
 void require_linear(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings,
                     ExitCode code, const std::string& where) {
-    for (const int layer : settings.has_magnitudes ? layers : std::vector<int>()) {
-        if (layer != kHeadLayer && !linear_layer(model, layer).is_table) continue;
+    for (const int layer : layers) {
+        if (may_adapt(model, layer, settings)) continue;
         throw UserError(code, where, "{} has DoRA, which is implemented for linear layers other than the head",
                         module_of(model, layer))
             .hint(code == ExitCode::usage ? "lora_target_modules without it, or use_dora: false"
@@ -178,7 +178,7 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
     AdapterFolder folder = AdapterFolder::open(files, adapter_folder_of(files, config.adapter));
     PeftConfig peft = read_peft_config(folder);
     read_by_module(folder, model, fits_module(ExitCode::model, folder.config_path()), peft.settings);
-    peft.settings.whole = peft_whole(folder, peft, model);
+    read_peft_whole(folder, model, peft);
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
     require_named(folder, peft, model, layers);
     require_frozen(model, layers, peft.settings.whole, ExitCode::model, folder.config_path());

@@ -85,13 +85,15 @@ void warn_of_tokens(const Session& session, std::vector<std::string>& warnings) 
         const Untrained found = untrained_in(session, param.spec, ids);
         const auto warn = [&](const std::vector<std::string>& tokens, std::string_view what) {
             if (tokens.empty()) return;
+            const bool may_train = session.model.adapter && session.model.adapter->kind != "lsp";
             warnings.push_back(
                 fmt::format("{}: the rows of {}, which the chat template writes, {}: the base never learned them, and "
                             "this run does "
-                            "not train the table. Try: the Instruct version of the base, or chat_template: FILE, a "
+                            "not train the table. Try: the Instruct version of the base, {}or chat_template: FILE, a "
                             "template of tokens "
                             "that the base knows",
-                            param.spec.name, fmt::join(tokens, " and "), what));
+                            param.spec.name, fmt::join(tokens, " and "), what,
+                            may_train ? "modules_to_save: [embed_tokens, lm_head], " : ""));
         };
         warn(found.zero, "are zero");
         warn(found.equal, "equal the rows of several other special tokens");

@@ -320,7 +320,8 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
             throw wrong(where, kAdapter, "an adapter that there is");
     std::vector<int> adapted;
     for (const int layer : adaptable_layers(model, find_adapter(settings.kind))) {
-        if (std::ranges::find(layers, layer_name(model, layer)) != layers.end()) adapted.push_back(layer);
+        const bool is_named = std::ranges::find(layers, layer_name(model, layer)) != layers.end();
+        if (is_named && may_adapt(model, layer, settings)) adapted.push_back(layer);
     }
     if (adapted.size() != layers.size() || !has_params(model, settings.whole))
         throw UserError(ExitCode::model, where, "its adapter is of parts that this model does not have")

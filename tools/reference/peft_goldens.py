@@ -94,14 +94,14 @@ def make_cases() -> list[AdapterCase]:
                     ensure_weight_tying=True), steps=MORE_STEPS),  # fmt: skip
         AdapterCase("ia3_whole", "llama", dataclasses.replace(scales, modules_to_save=["lm_head"]), steps=MORE_STEPS),
         AdapterCase("llama_tables", "llama", lora(["q_proj", "embed_tokens", "lm_head"], rank_pattern={"lm_head": 3},
-                    alpha_pattern={"embed_tokens": 5}), save_embedding_layers="auto"),  # fmt: skip
-        AdapterCase("gemma2_tables", "gemma2", lora(["embed_tokens", "lm_head"])),
-        AdapterCase("granite_head", "granite", lora(["v_proj", "lm_head"])),
-        AdapterCase("gpt2_table", "gpt2", lora(["c_attn", "wte"], fan_in_fan_out=True)),
-        AdapterCase("dora", "qwen2", lora(SEVEN, use_dora=True)),
-        AdapterCase("dora_conv1d", "gpt2", lora(conv1d, use_dora=True, fan_in_fan_out=True)),
+                    alpha_pattern={"embed_tokens": 5}), save_embedding_layers="auto", steps=MORE_STEPS),  # fmt: skip
+        AdapterCase("gemma2_tables", "gemma2", lora(["embed_tokens", "lm_head"]), steps=MORE_STEPS),
+        AdapterCase("granite_head", "granite", lora(["v_proj", "lm_head"]), steps=MORE_STEPS),
+        AdapterCase("gpt2_table", "gpt2", lora(["c_attn", "wte"], fan_in_fan_out=True), steps=MORE_STEPS),
+        AdapterCase("dora", "qwen2", lora(SEVEN, use_dora=True), steps=MORE_STEPS),
+        AdapterCase("dora_conv1d", "gpt2", lora(conv1d, use_dora=True, fan_in_fan_out=True), steps=MORE_STEPS),
         AdapterCase("dora_ranks", "llama", lora(attention, use_dora=True, use_rslora=True, rank_pattern={"q_proj": 2},
-                    alpha_pattern={r"layers\.1\..*\.v_proj": 3})),  # fmt: skip
+                    alpha_pattern={r"layers\.1\..*\.v_proj": 3}), steps=MORE_STEPS),  # fmt: skip
     ]
 
 

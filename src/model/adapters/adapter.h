@@ -118,6 +118,9 @@ std::vector<int> linear_layers_of_layers(const ModelSpec& model);
 // table of tokens and kHeadLayer, in order.
 std::vector<int> adaptable_layers(const ModelSpec& model, const AdapterKind& kind);
 
+// Whether one of them may have an adapter with these settings: magnitudes are for linear layers other than the head.
+bool may_adapt(const ModelSpec& model, int layer, const AdapterSettings& settings);
+
 // Those that have one.
 std::vector<int> adapted_layers(const ModelSpec& model);
 

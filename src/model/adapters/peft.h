@@ -34,9 +34,9 @@ using FitsModule = std::function<bool(const std::string& pattern, bool is_whole,
 void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const FitsModule& fits,
                     AdapterSettings& settings);
 
-// The parameters of `base` that the folder holds whole (AdapterSettings::whole). UserError(model) where it lacks one of
-// a module that modules_to_save names, or holds one of another shape.
-std::vector<std::string> peft_whole(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& base);
+// Adds to the settings the parameters of `base` that the folder holds whole, and whether they stay tied.
+// UserError(model) where it lacks one of a module that modules_to_save names, or holds one of another shape.
+void read_peft_whole(const AdapterFolder& folder, const ModelSpec& base, PeftConfig& peft);
 
 // The layers of `base` that the folder's other tensors belong to, in order. UserError(model) for a tensor that belongs
 // to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.

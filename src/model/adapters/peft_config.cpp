@@ -98,8 +98,10 @@ std::optional<Json> said_of(const Json& patterns, const std::string& module, con
     if (patterns.is_string())
         return fits(patterns.get<std::string>(), /*is_whole=*/true, module) ? std::optional(Json(true)) : std::nullopt;
     for (const auto& [key, value] : patterns.items()) {
-        const std::string pattern = patterns.is_array() ? value.get<std::string>() : key;
-        if (fits(pattern, /*is_whole=*/false, module)) return patterns.is_array() ? Json(true) : value;
+        // Names in a list are ends of names, and no expressions.
+        const bool is_said =
+            patterns.is_array() ? module.ends_with(value.get<std::string>()) : fits(key, /*is_whole=*/false, module);
+        if (is_said) return patterns.is_array() ? Json(true) : value;
     }
     return std::nullopt;
 }

@@ -32,12 +32,15 @@ LayersByName layers_by_name(const ModelSpec& base, const AdapterKind& kind) {
     return index;
 }
 
-// "base_model.model." MODULE ".base_layer.weight", of a module whose table is the base's; nothing for others.
+// "base_model.model." MODULE ".base_layer.weight", or without ".base_layer" where MODULE has no adapter, of a module
+// whose table is the base's; nothing for others.
 std::optional<int> table_of(const TensorEntry& tensor, const LayersByName& layers, const ModelSpec& base) {
     std::string_view name = tensor.name;
-    if (!name.starts_with(kRoot) || !name.ends_with(kTable)) return std::nullopt;
+    const std::string_view end = name.ends_with(kTable) ? kTable : kTable.substr(kTable.rfind('.'));
+    if (!name.starts_with(kRoot) || !name.ends_with(end) || name.size() < kRoot.size() + end.size())
+        return std::nullopt;
     name.remove_prefix(kRoot.size());
-    name.remove_suffix(kTable.size());
+    name.remove_suffix(end.size());
     const auto layer = layers.find(name);
     if (layer == layers.end()) return std::nullopt;
     const bool is_table = layer->second == kHeadLayer || linear_layer(base, layer->second).is_table;
@@ -76,7 +79,8 @@ std::set<std::string> whole_names(const ModelSpec& base, const AdapterSettings& 
 // What names say that is known and not there.
 std::string reason_of(std::string_view name, const AdapterKind& kind) {
     if (name.ends_with("lora_magnitude_vector"))
-        return fmt::format("it is DoRA's, but \"use_dora\" in {} is not true", kAdapterConfigName);
+        return fmt::format("it is DoRA's, but \"use_dora\" in {} is not true: peft would leave it out",
+                           kAdapterConfigName);
     if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos && name.find(".lsp_") == name.npos)
         return "it is no part of an adapter, and \"modules_to_save\" names no module that has it";
     return fmt::format("it belongs to no {} of this model", kind.write_narrow == nullptr ? "linear layer" : "layer");
@@ -145,12 +149,27 @@ std::string peft_name(const ModelSpec& model, const ParamSpec& param) {
     return fmt::format("{}{}.{}", kRoot, module_name(model, param.added->layer), param.added->part);
 }
 
-std::vector<std::string> peft_whole(const AdapterFolder& folder, const PeftConfig& peft, const ModelSpec& base) {
+namespace {
+
+// peft ties the ends of a table that it knows by these names, and no others.
+bool is_tied_by_peft(const ModelSpec& base, const std::string& name) {
+    const std::string param = tree_name(base, name);
+    return param == "lm_head.weight" || param.ends_with("embed_tokens.weight");
+}
+
+}  // namespace
+
+void read_peft_whole(const AdapterFolder& folder, const ModelSpec& base, PeftConfig& peft) {
+    const std::vector<std::string> named = params_of_modules(base, peft.whole_modules);
+    const bool ties =
+        peft.settings.keeps_ties &&
+        (named.empty() || std::ranges::any_of(named, [&](const auto& name) { return is_tied_by_peft(base, name); }));
+    peft.settings.keeps_ties = ties;
     std::set<std::string> names;
-    for (const std::string& name : params_of_modules(base, peft.whole_modules)) {
+    for (const std::string& name : named) {
         const ParamSpec& param = param_of(base, name);
         // Of a table that stays tied, the file has either end or both.
-        const bool stays_tied = peft.settings.keeps_ties && !param.tied_name.empty();
+        const bool stays_tied = ties && !param.tied_name.empty();
         bool is_there = false;
         for (const std::string& each : stays_tied ? std::vector{param.name, param.tied_name} : std::vector{name}) {
             const TensorEntry* const tensor = folder.find(whole_name(base, each));
@@ -164,7 +183,7 @@ std::vector<std::string> peft_whole(const AdapterFolder& folder, const PeftConfi
                 .hint("the file is incomplete, or of another base; fetch the adapter again");
         names.insert(stays_tied ? param.name : name);
     }
-    return {names.begin(), names.end()};
+    peft.settings.whole = {names.begin(), names.end()};
 }
 
 std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings& settings, const ModelSpec& base) {
@@ -201,6 +220,10 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
         }
         adapted.push_back(each);
     }
+    if (adapted.empty())
+        throw UserError(ExitCode::model, folder.weights_path(), "holds no {} of a layer, only whole tensors",
+                        kind.peft_type)
+            .hint("to merge it with peft, and to give the merged model");
     return adapted;
 }
 
@@ -260,13 +283,39 @@ void compare_table(const AdapterFolder& folder, const TensorEntry& tensor, const
     }
 }
 
+// The ends of a table that stays tied, where the file has both.
+void compare_ends(const AdapterFolder& folder, const TensorEntry& one, const TensorEntry& other) {
+    std::vector<float> left, right;
+    const int64_t count = one.shape.numel();
+    for (int64_t first = 0; first < count; first += kLoadPieceElements) {
+        left.resize(at(std::min(kLoadPieceElements, count - first)));
+        right.resize(left.size());
+        read_numbers(folder, one, first, left);
+        read_numbers(folder, other, first, right);
+        const auto [bad, theirs] = std::ranges::mismatch(left, right);
+        if (bad == left.end()) continue;
+        throw of_tensor(folder, one,
+                        fmt::format("is {} at element {}, where {} is {}, though \"ensure_weight_tying\" is true", *bad,
+                                    first + (bad - left.begin()), other.name, *theirs),
+                        "\"ensure_weight_tying\": false, if each end was trained by itself");
+    }
+}
+
 }  // namespace
 
 void check_peft_tables(const AdapterFolder& folder, const AdapterSettings& settings, const ModelFolder& base,
                        const ModelSpec& model) {
+    for (const std::string& name : settings.keeps_ties ? settings.whole : std::vector<std::string>()) {
+        const TensorEntry *const one = folder.find(whole_name(model, name)), *const other = folder.find(whole_name(
+                                                                                 model,
+                                                                                 param_of(model, name).tied_name));
+        if (one != nullptr && other != nullptr) compare_ends(folder, *one, *other);
+    }
     if (base.tensors().empty()) return;
     const LayersByName layers = layers_by_name(model, find_adapter(settings.kind));
+    const std::set<std::string> whole = whole_names(model, settings);
     for (const TensorEntry& tensor : folder.tensors()) {
+        if (whole.contains(tensor.name)) continue;
         if (const std::optional<int> layer = table_of(tensor, layers, model))
             compare_table(folder, tensor, base, model.params[at(weight_of_layer(model, *layer))]);
     }

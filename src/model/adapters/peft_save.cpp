@@ -125,6 +125,11 @@ std::string config_text(const ModelSpec& model, const PeftOptions& options) {
     if (model.adapter->keeps_ties) config["ensure_weight_tying"] = true;
     kind.write_config(*model.adapter, config);
     write_by_module(model, kind, config);
+    // peft refuses names in such a list that are not among the targets, word by word.
+    const auto has_names = [&](const auto& each) {
+        return config[each.field].is_array() && !config[each.field].empty();
+    };
+    if (std::ranges::any_of(kind.by_module, has_names)) config["target_modules"] = adapted_modules(model);
     return config.dump(2) + "\n";
 }
 

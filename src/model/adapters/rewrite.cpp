@@ -282,6 +282,10 @@ std::vector<int> adaptable_layers(const ModelSpec& model, const AdapterKind& kin
     return layers;
 }
 
+bool may_adapt(const ModelSpec& model, int layer, const AdapterSettings& settings) {
+    return !settings.has_magnitudes || (layer != kHeadLayer && !linear_layer(model, layer).is_table);
+}
+
 std::vector<int> linear_layers_of_layers(const ModelSpec& model) {
     std::vector<int> weights = linear_layers(model);
     std::erase_if(weights, [&](int weight) { return model.params[at(weight)].layer < 0; });

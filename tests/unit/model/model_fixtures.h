@@ -82,9 +82,9 @@ inline std::vector<float> in_our_order(const ParamSpec& param, const std::vector
 
 // What adapter_config.json says, for each module of this model.
 inline AdapterSettings peft_settings(const AdapterFolder& folder, const ModelSpec& model) {
-    const PeftConfig config = read_peft_config(folder);
+    PeftConfig config = read_peft_config(folder);
+    read_peft_whole(folder, model, config);
     AdapterSettings settings = config.settings;
-    settings.whole = peft_whole(folder, config, model);
     read_by_module(
         folder, model,
         [](const std::string& pattern, bool is_whole, const std::string& module) {

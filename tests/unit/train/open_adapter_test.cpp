@@ -182,6 +182,18 @@ TEST_F(OpenAdapter, OpensFoldersWithTablesOfTheBase) {
                 HasSubstr("lm_head.base_layer.weight: is "));
 }
 
+// As in peft, a dot in such a pattern is any character: "q_pro." is q_proj.
+TEST_F(OpenAdapter, TakesPatternsForExpressions) {
+    const auto scale = [&](const char* pattern) {
+        const ModelSpec model = put_folder(changed("alpha_pattern", {{pattern, 40}}));
+        return model.adapter->of_layer("model.layers.1.self_attn.q_proj").scale;
+    };
+    EXPECT_EQ(scale("q_pro."), 20) << "40 / sqrt(4)";
+    EXPECT_EQ(scale("layers.1..*q_proj"), 20);
+    EXPECT_EQ(scale("self_attn.q_proj"), 20);
+    EXPECT_EQ(scale("q_pro"), 3.5) << "not the whole of its end";
+}
+
 TEST_F(OpenAdapter, RefusesExpressionsThatAreNone) {
     EXPECT_THAT(
         refused_targets({"(q_proj"}),

@@ -176,7 +176,8 @@ TEST(TrajectorySettings, KeepWhatLayersOfAnAdapterHaveOfTheirOwn) {
          {AdapterSettings{.kind = "lora", .rank = 4, .scale = 2, .layers = {{q, {.rank = 40, .scale = 0.5}}}},
           AdapterSettings{.kind = "lora", .rank = 4, .scale = 2, .has_magnitudes = true},
           AdapterSettings{.kind = "ia3", .layers = {{q, {.scales_input = true}}}}}) {
-        const std::vector<int> layers = adaptable_layers(base, find_adapter(settings.kind));
+        std::vector<int> layers = adaptable_layers(base, find_adapter(settings.kind));
+        std::erase_if(layers, [&](int layer) { return !may_adapt(base, layer, settings); });
         const TrainedModel model(with_adapter(base, settings, layers));
         const ModelSpec again = with_logged_adapter(header_of({}, model), "log", base);
         ASSERT_EQ(again.params.size(), model.params.size());
@@ -192,6 +193,11 @@ TEST(TrajectorySettings, KeepWhatLayersOfAnAdapterHaveOfTheirOwn) {
     json["adapter"]["own"][q] = {{"rank", -3}, {"scale", 1}, {"scales_input", false}};
     forged.settings = json.dump();
     EXPECT_THROW(with_logged_adapter(forged, "log", base), UserError);
+    json["adapter"].erase("own");
+    json["adapter"]["magnitudes"] = true;
+    json["adapter"]["layers"] = {"model.embed_tokens"};
+    forged.settings = json.dump();
+    EXPECT_THROW(with_logged_adapter(forged, "log", base), UserError) << "tables have no magnitudes";
 }
 
 TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {

@@ -209,7 +209,7 @@ TEST_F(PeftLoad, RefusesTensorsOfNoLayer) {
         {"base_model.model.model.layers.0.self_attn.q_proj.base_layer.weight", "it is no part of an adapter"},
         {"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
          "it is DoRA's, but \"use_dora\" in adapter_config.json is not true"},
-        {"base_model.model.lm_head.weight", "it is no part of an adapter, and \"modules_to_save\""},
+        {"base_model.model.lm_head.weight", "is [2, 32], the base's table is [96, 32]"},
         {"base_model.model.model.layers.0.self_attn.q_proj.base_layer.bias", "it is no part of an adapter"},
     };
     for (const auto& [name, reason] : cases) {

@@ -195,6 +195,10 @@ TEST(SavePeft, WritesWhatModulesHaveOfTheirOwn) {
     const SavedPeft scales(llama, modules_of(kBothLayers, {"self_attn.q_proj", "mlp.down_proj"}),
                            {.kind = "ia3", .layers = {{down, {.scales_input = true}}}});
     EXPECT_EQ(scales.config()["feedforward_modules"], Json::array({down}));
+    for (const Json& name : scales.config()["feedforward_modules"])
+        EXPECT_THAT(scales.config()["target_modules"].get<std::vector<std::string>>(),
+                    testing::Contains(name.get<std::string>()))
+            << "peft opens no other file";
     EXPECT_FALSE(scales.config().contains("scales_input"));
     EXPECT_EQ(scales.folder->find(fmt::format("base_model.model.{}.ia3_l", down))->shape, (Shape{1, 48}));
     EXPECT_EQ(scales.folder->find(fmt::format("base_model.model.{}.ia3_l", q))->shape, (Shape{32, 1}));

@@ -153,7 +153,8 @@ class WholeModulesOfFiles : public testing::Test {
         for (const TensorEntry& tensor : was.tensors()) {
             std::vector<std::byte> bytes(at(tensor.bytes));
             was.read(tensor, 0, bytes);
-            if (tensor.name != left_out_) tensors.push_back({{tensor.name, *tensor.dtype, tensor.shape}, bytes});
+            if (left_out_.empty() || tensor.name.find(left_out_) == std::string::npos)
+                tensors.push_back({{tensor.name, *tensor.dtype, tensor.shape}, bytes});
         }
         const std::string path = temp_ / fmt::format("{}", ++written_);
         write_adapter(path, config.dump(), tensors);
@@ -166,15 +167,15 @@ class WholeModulesOfFiles : public testing::Test {
 
     GoldenBase base_{"llama"};
     TempFolder temp_;
-    std::string left_out_;
+    std::string left_out_;  // of names with this in them
     int written_ = 0;
 };
 
 TEST_F(WholeModulesOfFiles, AreRefusedWhereTheFileHoldsOtherOnes) {
     EXPECT_THAT(
         refusal([](Json& config) { config["modules_to_save"] = nullptr; }),
-        HasSubstr("tensor base_model.model.lm_head.weight: it is no part of an adapter, and \"modules_to_save\" "
-                  "names no module that has it"));
+        HasSubstr("layers.0.input_layernorm.weight: it is no part of an adapter, and \"modules_to_save\" names no "
+                  "module that has it"));
     EXPECT_THAT(refusal([](Json& config) { config["modules_to_save"] = 7; }),
                 HasSubstr("\"modules_to_save\" is 7, expected a list of names. Try: "));
     EXPECT_THAT(refusal([](Json& config) { config["ensure_weight_tying"] = "perhaps"; }),
@@ -182,6 +183,44 @@ TEST_F(WholeModulesOfFiles, AreRefusedWhereTheFileHoldsOtherOnes) {
     left_out_ = "base_model.model.lm_head.weight";
     EXPECT_THAT(refusal([](Json&) {}), HasSubstr("has no base_model.model.lm_head.weight, whose module "
                                                  "\"modules_to_save\" names. Try: the file is incomplete"));
+    left_out_ = ".lora_";
+    EXPECT_THAT(refusal([](Json&) {}), HasSubstr("holds no LORA of a layer, only whole tensors. Try: "));
+}
+
+// Both ends of a table that stays tied are the same; peft itself takes the last that it reads.
+TEST(WholeModules, OfATableThatStaysTiedAreEqual) {
+    const std::string from = peft_golden_folder("qwen2_whole_tied") + "/adapter";
+    const AdapterFolder was = AdapterFolder::open(real_files(), from);
+    std::vector<TestTensor> tensors;
+    for (const TensorEntry& tensor : was.tensors()) {
+        std::vector<std::byte> bytes(at(tensor.bytes));
+        was.read(tensor, 0, bytes);
+        if (tensor.name.ends_with("lm_head.weight")) bytes[3] ^= std::byte{1};
+        tensors.push_back({{tensor.name, *tensor.dtype, tensor.shape}, bytes});
+    }
+    const TempFolder temp;
+    write_adapter(temp / "adapter", read_text(real_files(), from + "/adapter_config.json", 1 << 20), tensors);
+    const AdapterFolder folder = AdapterFolder::open(real_files(), temp / "adapter");
+    const GoldenBase base("qwen2");
+    EXPECT_THAT(
+        complaint([&] { check_peft_tables(folder, peft_settings(folder, base.model), base.folder, base.model); }),
+        HasSubstr("though \"ensure_weight_tying\" is true. Try: "));
+}
+
+// peft ties embed_tokens and lm_head, by their names: GPT-2's wte alone is trained apart, whatever the flag says.
+TEST(WholeModules, StayTiedWherePeftTiesThem) {
+    const GoldenBase gpt2("gpt2"), qwen("qwen2");
+    const auto keeps = [&](const GoldenBase& base, const char* module, const char* param) {
+        const TempFolder temp;
+        write_adapter(
+            temp / "adapter",
+            Json({{"peft_type", "LORA"}, {"modules_to_save", {module}}, {"ensure_weight_tying", true}}).dump(),
+            {f32_tensor(std::string("base_model.model.") + param, {96, 32})});
+        return peft_settings(AdapterFolder::open(real_files(), temp / "adapter"), base.model).keeps_ties;
+    };
+    EXPECT_FALSE(keeps(gpt2, "wte", "transformer.wte.weight"));
+    EXPECT_TRUE(keeps(gpt2, "lm_head", "lm_head.weight"));
+    EXPECT_TRUE(keeps(qwen, "embed_tokens", "model.embed_tokens.weight"));
 }
 
 }  // namespace
