@@ -151,7 +151,7 @@ class Haystack {
     static bool take_place(std::map<size_t, size_t>& taken, std::string_view text, std::string_view given) {
         if (given.empty()) return true;
         for (size_t at = text.find(given); at != text.npos;) {
-            const auto next = taken.lower_bound(at + given.size());  // the first that begins behind it
+            const auto next = taken.lower_bound(at + given.size());  // the first that begins after it
             if (next == taken.begin() || std::prev(next)->second <= at) {
                 taken.emplace(at, at + given.size());
                 return true;

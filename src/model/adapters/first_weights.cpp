@@ -32,7 +32,7 @@ const ParamSpec& table_of(const ModelSpec& model, const ParamSpec& copy) {
     return *table;
 }
 
-// The norms of the weight beside the parameter.
+// The norms of the weight of the layer that has this parameter.
 void read_norms(const ModelFolder& base, const ModelSpec& model, const AddedParam& added, const AsKept& as_kept,
                 int64_t first, std::span<float> out) {
     const auto weight = std::ranges::find(model.params, added.layer + ".weight", &ParamSpec::name);

@@ -78,13 +78,13 @@ struct EngineOptions {
     bool in_8_bits = false;                       // matrices are kept so
     bool in_4_bits = false;                       // those of layers are, and frozen unless updates are never merged
     std::optional<AdapterSettings> adapter = {};  // beside all linear layers of layers
-    bool adapts_tables = false;                   // and beside the table of tokens and the head
+    bool adapts_tables = false;                   // and next to the table of tokens and the head
     GradientFormat gradient_format = GradientFormat::f32;
     bool refreshes = false;                          // projected layers, by refresh_on()
     std::optional<PreferenceAttrs> preference = {};  // the head judges pairs of rows
 };
 
-// The model with this adapter, where there is one, beside all linear layers of its layers; with_tables: beside all
+// The model with this adapter, where there is one, at all linear layers of its layers; with_tables: at all
 // layers that may have it.
 ModelSpec adapted(ModelSpec model, const std::optional<AdapterSettings>& adapter, bool with_tables = false);
 
