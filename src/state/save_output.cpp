@@ -31,8 +31,6 @@ void as_kept(const Param& param, std::span<float> numbers) {
 // A model whose table is tied in the base, and is not any longer. masters: by parameter of source.model.
 void save_untied(FileSystem& files, const OutputSource& source, const std::string& target, SaveOptions save,
                  const ReadMasters& masters) {
-    if (save.gguf)
-        refuse_gguf(source.base_folder, "its tables are tied, and the adapter trained one end apart from the other");
     const UntiedModel plain = untied(source.model);
     save.unties = true;
     std::vector<uint8_t> unchanged;
@@ -48,7 +46,7 @@ void save_untied(FileSystem& files, const OutputSource& source, const std::strin
 
 void save_merged(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
-    require_fusable(source.model);
+    require_merged(source.model, source.base_folder, options.save.gguf.has_value());
     const ModelFolder base = ModelFolder::open(files, source.base_folder);
     const TrainedModel& model = source.model;
     const ReadMasters parts = [&](int index, int64_t first, std::span<float> out) {
@@ -87,6 +85,12 @@ void require_no_delta(OutputForm form) {
     throw UserError(ExitCode::usage, "--delta",
                     "this run merged its projectors into the weights: it trained a whole model")
         .hint("windlass export without --delta; a run with lsp_refresh: 0 leaves the weights as they are");
+}
+
+void require_merged(const ModelSpec& model, const std::string& base_folder, bool as_gguf) {
+    require_fusable(model);
+    if (as_gguf && has_copies(model))
+        refuse_gguf(base_folder, "its tables are tied, and the adapter trained one end apart from the other");
 }
 
 bool ends_as_adapter(const ModelSpec& model) {

@@ -36,6 +36,9 @@ struct OutputOptions {
 
 // UserError(usage) where an adapter is asked for of a run that was refreshed.
 void require_no_delta(OutputForm form);
+// UserError where what the adapter learned has no place in a whole model, or in a file for llama.cpp: of a tied table
+// one end alone.
+void require_merged(const ModelSpec& model, const std::string& base_folder, bool as_gguf);
 
 // What a run of this model usually writes is an adapter's folder.
 bool ends_as_adapter(const ModelSpec& model);

@@ -22,10 +22,11 @@ TEST_F(AdapterParts, TrainWholeModulesToo) {
         const double learnt = loss(run + "/final");
         EXPECT_LT(learnt, loss(base) - 0.05);
         const std::string merged = run + "-merged";
+        const bool is_tied = std::string(name) == "llama3";
+        EXPECT_THAT(trained.err, HasSubstr("windlass export " + run + " --merged --to " + merged + "\n"));
         must_succeed(sandbox_.windlass({"export", run, "--merged", "--dtype", "f32", "--to", merged}));
         EXPECT_NEAR(loss(merged), learnt, 1e-5) << "one rounding of each weight";
         EXPECT_EQ(loss(run + "/checkpoint-8"), learnt);
-        const bool is_tied = std::string(name) == "llama3";
         EXPECT_EQ(trained.err.find("note: lm_head trains apart") != std::string::npos, is_tied) << trained.err;
         EXPECT_EQ(Json::parse(read_bytes(merged + "/config.json")).at("tie_word_embeddings"), false);
         Settings more = settings({{"model", base}, {"output_dir", run + "-more"}, {"adapter", run + "/final"}});
@@ -33,6 +34,15 @@ TEST_F(AdapterParts, TrainWholeModulesToo) {
         must_succeed(sandbox_.train(more));
         EXPECT_LT(loss(run + "-more/final"), learnt) << "it trains on";
     }
+}
+
+// The commands that a run ends with work: none merges what cannot be merged.
+TEST_F(AdapterParts, OfOneEndOfATiedTableAreNotSaidToMerge) {
+    const Finished trained = must_succeed(sandbox_.train(
+        settings({{"model", sandbox_.model("llama3")}, {"lora_target_modules", "[lm_head]"}, {"max_steps", "1"}})));
+    EXPECT_THAT(trained.err, testing::Not(HasSubstr("--merged")));
+    EXPECT_THAT(refusal(sandbox_.windlass({"export", sandbox_.out(), "--merged", "--to", sandbox_ / "merged"}), kUsage),
+                HasSubstr("one end of a tied table"));
 }
 
 TEST_F(AdapterParts, RefuseWholeModulesThatAreNotThere) {

@@ -78,6 +78,22 @@ TEST_F(SaveOutput, IsAWholeModelWhereItIsMerged) {
     }
 }
 
+// One end of a tied table that trained by itself: a folder has two tables, and a file for llama.cpp has one.
+TEST_F(SaveOutput, OfOneEndOfATiedTableIsAFolder) {
+    const std::string folder = source_dir() + "/tests/golden/qwen2/model";
+    const ModelFolder tied = ModelFolder::open(real_files(), folder);
+    HfConfig config = tied.config();
+    const ModelSpec own = build_model(config, tied.tensors());
+    const std::vector<int> layers = linear_layers_of_layers(own);
+    const ModelSpec whole = with_adapter(own, {.kind = "lora", .rank = 2, .whole = {"lm_head.weight"}}, layers),
+                    pair = with_adapter(own, {.kind = "lora", .rank = 2}, std::vector{kHeadLayer}),
+                    plain = with_adapter(own, {.kind = "lora", .rank = 2}, layers);
+    EXPECT_NO_THROW(require_merged(whole, folder, /*as_gguf=*/false));
+    EXPECT_THROW(require_merged(whole, folder, /*as_gguf=*/true), UserError);
+    EXPECT_THROW(require_merged(pair, folder, /*as_gguf=*/false), UserError);
+    EXPECT_NO_THROW(require_merged(plain, folder, /*as_gguf=*/true));
+}
+
 // What evaluation saw: the base in 4 bits, and the adapter on it.
 TEST_F(SaveOutput, AddsToWhatWasComputedWith) {
     TrainedModel adapted = model(true);
