@@ -196,9 +196,14 @@ void check_adapter_keys(const Config& c, Problems& problems) {
         else
             problems.push_back(fmt::format("{} is what the adapter in {} says. Try: leave it out", key, c.adapter));
     };
-    check("lora_target_modules", true, "lora");
+    const bool is_of_tokens = is_new && find_adapter(c.adapter).is_of_tokens;
+    check("lora_target_modules", !is_of_tokens, "lora");
     for (const char* const key : {"lora_r", "lora_alpha", "use_rslora", "modules_to_save"})
-        check(key, !projects, "lora");
+        check(key, !projects && !is_of_tokens, "lora");
+    check("trainable_token_indices", is_of_tokens || c.adapter == "lora", "lora");
+    if (is_of_tokens && c.trainable_token_indices.empty())
+        problems.push_back(
+            fmt::format("adapter {} trains no token. Try: trainable_token_indices: [ID, ...]", c.adapter));
     for (const char* const key : {"use_dora", "rank_pattern", "alpha_pattern"}) check(key, c.adapter == "lora", "lora");
     for (const char* const key : {"lsp_d", "lsp_r", "lsp_host_bytes", "lsp_link_bytes"})
         check(key, projects, kProjectors);

@@ -93,6 +93,7 @@ struct Config {
     std::vector<std::string> lora_target_modules = {"all-linear"};
     std::vector<std::string> modules_to_save = {};
     std::vector<std::string> rank_pattern = {}, alpha_pattern = {};
+    std::vector<std::string> trainable_token_indices = {};
     double lora_dropout = 0.0;
     std::optional<int64_t> lsp_d;  // nothing: as wide as the bytes below allow, or half of the model's width
     int64_t lsp_r = 8;

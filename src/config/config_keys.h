@@ -46,6 +46,9 @@ class ResumeRule {
     OnResume rule_;
 };
 
+// What a list may be instead: names with a value, or each with several. {q_proj: 8} is [q_proj=8].
+enum class Pairs { none, one_value, values };
+
 struct ConfigKey {
     std::string_view name;
     ResumeRule resume;
@@ -58,6 +61,7 @@ struct ConfigKey {
     double min = -std::numeric_limits<double>::infinity();
     double max = std::numeric_limits<double>::infinity();
     std::string_view empty = "null";  // how an optional without a value is written: "auto", "null"
+    Pairs pairs = Pairs::none;
 };
 
 std::span<const ConfigKey> config_keys();

@@ -10,8 +10,9 @@ std::vector<ConfigKey> adapter_keys() {
          .resume = OnResume::refused,
          .field = &Config::adapter,
          .group = kMethod,
-         .help = "train an adapter over the frozen model: lora, ia3, qlora (lora over weights in 4 bits), or lsp "
-                 "(sparse projectors, docs/guide/lsp.md); or a folder with one, in peft's layout, to train further or "
+         .help = "train an adapter over the frozen model: lora, ia3, qlora (lora over weights in 4 bits), lsp "
+                 "(sparse projectors, docs/guide/lsp.md), or trainable_tokens (rows of single tokens); or a folder "
+                 "with one, in peft's layout, to train further or "
                  "to evaluate (docs/guide/adapters.md)",
          .aliases = {"adapter_name_or_path", "lora_model_dir", "finetuning_type"}},
         {.name = "lora_r",
@@ -59,13 +60,15 @@ std::vector<ConfigKey> adapted_module_keys() {
          .field = &Config::rank_pattern,
          .group = kMethod,
          .help = "ranks of some modules, each by the first pattern that fits the end of its name: q_proj=8",
-         .aliases = {"lora_rank_pattern"}},
+         .aliases = {"lora_rank_pattern"},
+         .pairs = Pairs::one_value},
         {.name = "alpha_pattern",
          .resume = OnResume::refused,
          .field = &Config::alpha_pattern,
          .group = kMethod,
          .help = "lora_alpha of some modules, in the same form",
-         .aliases = {"lora_alpha_pattern"}},
+         .aliases = {"lora_alpha_pattern"},
+         .pairs = Pairs::one_value},
         {.name = "modules_to_save",
          .resume = OnResume::refused,
          .field = &Config::modules_to_save,
@@ -73,6 +76,14 @@ std::vector<ConfigKey> adapted_module_keys() {
          .help = "modules that train whole next to the adapter, such as embed_tokens, lm_head or norm: each whose name "
                  "ends so",
          .aliases = {"lora_modules_to_save", "additional_target"}},
+        {.name = "trainable_token_indices",
+         .resume = OnResume::refused,
+         .field = &Config::trainable_token_indices,
+         .group = kMethod,
+         .help = "tokens whose rows of the table of tokens train next to the adapter, and of a tied head too, by their "
+                 "ids: 5; or of a module: lm_head=5",
+         .aliases = {"token_indices"},
+         .pairs = Pairs::values},
         {.name = "lora_dropout",
          .resume = OnResume::refused,
          .field = &Config::lora_dropout,

@@ -65,6 +65,7 @@ std::vector<std::string_view> learned_keys() {
             "modules_to_save",
             "rank_pattern",
             "alpha_pattern",
+            "trainable_token_indices",
             "lora_dropout",
             "lsp_d",
             "lsp_r",

@@ -56,18 +56,26 @@ std::string add_members(const YAML::Node& list, ConfigEntry& entry) {
 }
 
 // {q_proj: 8}, as the lines that say the same.
-std::string add_pairs(const YAML::Node& map, ConfigEntry& entry) {
-    if (map.size() > kListMax) return fmt::format("more than {} members", kListMax);
+std::string add_pairs(const YAML::Node& map, Pairs pairs, ConfigEntry& entry) {
     for (const auto& pair : map) {
-        if (!pair.first.IsScalar() || !pair.second.IsScalar()) return "a pattern has one number";
-        entry.values.push_back(fmt::format("{}={}", pair.first.Scalar(), pair.second.Scalar()));
+        ConfigEntry values;
+        if (pair.second.IsScalar())
+            values.values.push_back(pair.second.Scalar());
+        else if (pairs == Pairs::one_value || !pair.second.IsSequence())
+            return "a pattern has one number";
+        else if (std::string problem = add_members(pair.second, values); !problem.empty())
+            return problem;
+        if (!pair.first.IsScalar()) return "a pattern has one number";
+        for (const std::string& value : values.values)
+            entry.values.push_back(fmt::format("{}={}", pair.first.Scalar(), value));
+        if (entry.values.size() > kListMax) return fmt::format("more than {} members", kListMax);
     }
     return "";
 }
 
-bool takes_pairs(const std::string& name) {
+Pairs pairs_of(const std::string& name) {
     const ConfigKey* const key = find_config_key(name);
-    return key != nullptr && (key->name == "rank_pattern" || key->name == "alpha_pattern");
+    return key == nullptr ? Pairs::none : key->pairs;
 }
 
 ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::string where) {
@@ -78,9 +86,9 @@ ConfigEntry read_entry(const std::string& key, const YAML::Node& value, std::str
         entry.problem = add_members(value, entry);
     } else if (value.IsScalar()) {
         entry.values.push_back(value.Scalar());
-    } else if (value.IsMap() && takes_pairs(key)) {
+    } else if (value.IsMap() && pairs_of(key) != Pairs::none) {
         entry.is_list = true;
-        entry.problem = add_pairs(value, entry);
+        entry.problem = add_pairs(value, pairs_of(key), entry);
     } else if (!entry.is_null) {
         entry.is_list = true;
         entry.problem = "keys are flat, but this one holds other keys. Try: move them to the top level";

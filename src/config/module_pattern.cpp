@@ -35,6 +35,16 @@ std::vector<ModulePattern> module_patterns_of(const std::vector<std::string>& te
     return patterns;
 }
 
+std::string read_module_token(std::string_view text, ModuleToken& into) {
+    const size_t equals = text.rfind('=');
+    into.module = equals == text.npos ? "" : text.substr(0, equals);
+    const std::string_view number = equals == text.npos ? text : text.substr(equals + 1);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), into.token);
+    const bool is_id = error == std::errc() && end == number.data() + number.size() && into.token >= 0;
+    if (is_id && equals != 0) return "";
+    return fmt::format("\"{}\" is no id of a token. Try: 5, or for one module \"lm_head=5\"", text);
+}
+
 void check_module_patterns(const Config& config, std::vector<std::string>& problems) {
     const auto check = [&](const char* key, const std::vector<std::string>& texts, double most, bool is_whole) {
         for (const std::string& text : texts) {
@@ -45,6 +55,11 @@ void check_module_patterns(const Config& config, std::vector<std::string>& probl
             if (!problem.empty()) problems.push_back(fmt::format("{}: {}", key, problem));
         }
     };
+    for (const std::string& text : config.trainable_token_indices) {
+        ModuleToken token;
+        if (const std::string problem = read_module_token(text, token); !problem.empty())
+            problems.push_back(fmt::format("trainable_token_indices: {}", problem));
+    }
     check("rank_pattern", config.rank_pattern, static_cast<double>(kAdapterRankMax), /*is_whole=*/true);
     check("alpha_pattern", config.alpha_pattern, kAlphaMax, /*is_whole=*/false);
 }

@@ -21,7 +21,14 @@ std::string read_module_pattern(std::string_view text, double most, ModulePatter
 // Of texts that have been checked.
 std::vector<ModulePattern> module_patterns_of(const std::vector<std::string>& texts);
 
-// Appends what is wrong with rank_pattern and alpha_pattern.
+// The tokens of one module: "5", or "lm_head=5".
+struct ModuleToken {
+    std::string module;  // empty: the table of tokens
+    int64_t token = 0;
+};
+std::string read_module_token(std::string_view text, ModuleToken& into);
+
+// Appends what is wrong with rank_pattern, alpha_pattern and trainable_token_indices.
 void check_module_patterns(const Config& config, std::vector<std::string>& problems);
 
 }  // namespace windlass

@@ -10,11 +10,13 @@
 #include "base/index.h"
 #include "base/log.h"
 #include "config/adapter_place.h"
+#include "config/module_pattern.h"
 #include "data/module_names.h"
 #include "data/new_adapter.h"
 #include "format/base_checksum.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/tokens.h"
 #include "model/adapters/whole.h"
 
 namespace windlass {
@@ -22,6 +24,7 @@ namespace {
 
 constexpr const char* kTargets = "lora_target_modules";
 constexpr const char* kWhole = "modules_to_save";
+constexpr const char* kTokenIds = "trainable_token_indices";
 
 std::string module_of(const ModelSpec& model, int layer) {
     return module_name(model, layer_name(model, layer));
@@ -89,14 +92,13 @@ void require_frozen(const ModelSpec& model, const std::vector<int>& layers, cons
 }
 
 // Magnitudes are those of linear layers.
-void require_linear(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings,
-                    ExitCode code, const std::string& where) {
+void require_linear(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings) {
     for (const int layer : layers) {
         if (may_adapt(model, layer, settings)) continue;
-        throw UserError(code, where, "{} has DoRA, which is implemented for linear layers other than the head",
+        throw UserError(ExitCode::usage, kTargets,
+                        "{} has DoRA, which is implemented for linear layers other than the head",
                         module_of(model, layer))
-            .hint(code == ExitCode::usage ? "lora_target_modules without it, or use_dora: false"
-                                          : "to merge it with peft, and to give the merged model");
+            .hint("lora_target_modules without it, or use_dora: false");
     }
 }
 
@@ -112,6 +114,45 @@ void require_own_pairs(const ModelSpec& model, const std::vector<int>& layers, c
             module_of(model, layer))
             .hint("to merge it with peft, and to give the merged model");
     }
+}
+
+// Tokens train over a table that is frozen and has no other adapter.
+void require_own_table(const ModelSpec& model, const std::vector<int>& layers, const AdapterSettings& settings,
+                       ExitCode code, const std::string& where) {
+    for (const auto& [layer, tokens] : settings.tokens) {
+        const int table = find_param(model, layer + ".weight");
+        const bool is_adapted =
+            std::ranges::any_of(layers, [&](int each) { return weight_of_layer(model, each) == table; });
+        const bool is_whole = std::ranges::any_of(
+            settings.whole, [&](const std::string& name) { return find_param(model, name) == table; });
+        if (!is_adapted && !is_whole) continue;
+        throw UserError(code, where, "{} has tokens that train alone, and {}", module_name(model, layer),
+                        is_whole ? fmt::format("\"{}\" trains all of it", kWhole) : "an adapter")
+            .hint(code == ExitCode::usage
+                      ? fmt::format("one of the two: without {}, or the module left out of the other", kTokenIds)
+                      : "to merge it with peft, and to give the merged model");
+    }
+}
+
+// What trainable_token_indices says, by module.
+std::vector<ModuleTokens> said_tokens(const Config& config) {
+    std::vector<ModuleTokens> said;
+    for (const std::string& text : config.trainable_token_indices) {
+        ModuleToken token;
+        read_module_token(text, token);
+        auto found = std::ranges::find(said, token.module, &ModuleTokens::module);
+        if (found == said.end()) found = said.insert(said.end(), {token.module, {}});
+        found->tokens.push_back(token.token);
+    }
+    return said;
+}
+
+// peft's files of such an adapter alone have one list.
+void require_one_list(const AdapterSettings& settings) {
+    if (!find_adapter(settings.kind).is_of_tokens || settings.tokens.size() < 2) return;
+    if (settings.tokens.begin()->second == settings.tokens.rbegin()->second) return;
+    throw UserError(ExitCode::usage, kTokenIds, "adapter {} has the same tokens in each table", settings.kind)
+        .hint("the same ids for both, or adapter: lora, which may have others for each");
 }
 
 // The parameters of modules that modules_to_save names.
@@ -166,24 +207,31 @@ std::optional<AdapterFolder> put_adapter(FileSystem& files, const Config& config
                                          ModelSpec& model) {
     if (config.adapter.empty()) return std::nullopt;
     if (is_adapter_name(config.adapter)) {
-        const std::vector<int> layers = target_layers(model, find_adapter(config.adapter), config.lora_target_modules);
+        const AdapterKind& kind = find_adapter(config.adapter);
+        const std::vector<int> layers =
+            kind.is_of_tokens ? std::vector<int>() : target_layers(model, kind, config.lora_target_modules);
         AdapterSettings settings = new_adapter(config, model, layers);
+        settings.tokens = tokens_by_layer(model, said_tokens(config), ExitCode::usage, kTokenIds);
+        require_one_list(settings);
         settings.whole = whole_params(model, config.modules_to_save);
         require_frozen(model, layers, settings.whole, ExitCode::usage, kTargets);
-        require_linear(model, layers, settings, ExitCode::usage, kTargets);
+        require_linear(model, layers, settings);
+        require_own_table(model, layers, settings, ExitCode::usage, kTokenIds);
         model = with_adapter(std::move(model), settings, layers);
         note_copies(model);
         return std::nullopt;
     }
     AdapterFolder folder = AdapterFolder::open(files, adapter_folder_of(files, config.adapter));
     PeftConfig peft = read_peft_config(folder);
-    read_by_module(folder, model, fits_module(ExitCode::model, folder.config_path()), peft.settings);
+    const FitsModule fits = fits_module(ExitCode::model, folder.config_path());
+    read_peft_tokens(folder, model, fits, peft);
+    read_by_module(folder, model, fits, peft.settings);
     read_peft_whole(folder, model, peft);
     const std::vector<int> layers = peft_layers(folder, peft.settings, model);
+    require_own_pairs(model, layers, peft.settings, folder.config_path());
     require_named(folder, peft, model, layers);
     require_frozen(model, layers, peft.settings.whole, ExitCode::model, folder.config_path());
-    require_linear(model, layers, peft.settings, ExitCode::model, folder.config_path());
-    require_own_pairs(model, layers, peft.settings, folder.config_path());
+    require_own_table(model, layers, peft.settings, ExitCode::model, folder.config_path());
     check_peft_tables(folder, peft.settings, base, model);
     check_peft_numbers(folder);
     require_base(folder, base);

@@ -7,6 +7,7 @@
 #include "base/index.h"
 #include "base/math.h"
 #include "device/cpu/team.h"
+#include "model/adapters/tokens.h"
 #include "model/shortened.h"
 #include "model/sublayers.h"
 #include "perturb/stored.h"
@@ -43,7 +44,7 @@ void keep_as(TrainedModel& model, DType dtype, Narrows narrows) {
 TrainedModel::TrainedModel(ModelSpec spec)
     : ModelSpec(std::move(spec)), training(params.size()), storage(params.size()), perturb(params.size()) {
     for (size_t index = 0; index < params.size(); ++index) {
-        training[index].decays = params[index].shape.rank() >= 2;
+        training[index].decays = params[index].shape.rank() >= 2 && !is_token_rows(*this, params[index]);
         training[index].trains = !adapter || params[index].learns_with_adapter();
     }
 }

@@ -31,6 +31,8 @@ AdapterSettings AdapterSettings::of_layer(std::string_view layer) const {
                         .seed = seed,
                         .scales_input = scales_input,
                         .has_magnitudes = has_magnitudes};
+    if (const auto ids = tokens.find(layer); ids != tokens.end())
+        return {.kind = kind, .rank = std::ssize(ids->second), .tokens = {*ids}};
     const auto found = layers.find(layer);
     if (found == layers.end()) return own;
     own.rank = found->second.rank;

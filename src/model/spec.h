@@ -17,17 +17,26 @@ namespace windlass {
 // The head's table in the programs of every family, whatever name it has in the files.
 inline constexpr std::string_view kHeadRole = "lm_head.weight";
 
+// What an added parameter begins with.
+enum class FirstValues {
+    uniform,    // within `bound` of `mean`, by the run's seed
+    signs,      // mean - bound or mean + bound, by the seed
+    row_norms,  // the norms of the numbers of each of the layer's outputs, of its weight
+    one_hot,    // [vocabulary, tokens]: 1 in the row of each token that the layer trains; in no file
+};
+struct FirstRule {
+    FirstValues kind = FirstValues::uniform;
+    double mean = 0, bound = 0;
+};
+
 // What makes a parameter that no model folder has: an adapter's, next to a layer.
 struct AddedParam {
     std::string layer;  // the layer: the name of its weight without ".weight"; of a tied table, the name of this end
     std::string part;   // what of the adapter this is, "lora_A"
-    double first_mean = 0;  // its first values: uniform within first_bound of first_mean, by the run's seed
-    double first_bound = 0;
-    bool is_signed = false;    // instead one of first_mean +- first_bound, by the seed
-    bool is_row_norm = false;  // instead the norms of the numbers of each of the layer's outputs, of its weight
-    bool trains = true;        // else it is read only, as the model's own
-    bool is_turned = false;    // peft's files hold it transposed
-    // Instead of all that: the parameter of the model whose values it begins with. It takes the place of one end of a
+    FirstRule first = {};
+    bool trains = true;      // else it is read only, as the model's own
+    bool is_turned = false;  // peft's files hold it transposed
+    // Instead of `first`: the parameter of the model whose values it begins with. It takes the place of one end of a
     // tied table, which so gets numbers of its own.
     std::string copy_of = {};
 };
@@ -77,6 +86,10 @@ struct AdapterSettings {
     // tied table, by either. One end of a tied table, or both, get numbers of their own unless `keeps_ties`.
     std::vector<std::string> whole = {};
     bool keeps_ties = false;
+
+    // The tokens whose rows alone are trained, of the table of tokens or the head, by layer (trainable_token_indices).
+    // The one name of a tied table means both ends. Such a layer has no other adapter.
+    std::map<std::string, std::vector<int64_t>, std::less<>> tokens = {};
 
     // As one layer has them.
     AdapterSettings of_layer(std::string_view layer) const;

@@ -44,23 +44,41 @@ std::vector<int32_t> compared_ids(const Session& session) {
 }
 
 struct Untrained {
-    std::vector<std::string> zero, equal;  // tokens
+    std::vector<int32_t> zero, equal;  // tokens
 };
+
+// Of a table that is frozen else.
+bool trains_row(const ModelSpec& model, const ParamSpec& table, int32_t id) {
+    if (!model.adapter) return false;
+    return std::ranges::any_of(model.adapter->tokens, [&](const auto& each) {
+        const std::string name = each.first + ".weight";
+        const bool is_of_table = table.name == name || table.tied_name == name;
+        return is_of_table && std::ranges::find(each.second, id) != each.second.end();
+    });
+}
 
 Untrained untrained_in(const Session& session, const ParamSpec& table, const std::vector<int32_t>& ids) {
     std::map<TableRow, int64_t> count;
     for (const int32_t id : ids) ++count[read_row(session, table, id)];
     Untrained found;
     for (const int32_t id : session.data->template_ids()) {
-        if (std::ranges::find(ids, id) == ids.end()) continue;
+        if (std::ranges::find(ids, id) == ids.end() || trains_row(session.model, table, id)) continue;
         const TableRow row = read_row(session, table, id);
-        const std::string token = session.tokenizer->id_to_token(id);
         if (std::ranges::all_of(row, [](float value) { return std::abs(value) <= kZero; }))
-            found.zero.push_back(token);
+            found.zero.push_back(id);
         else if (count[row] > kEqualRows)
-            found.equal.push_back(token);
+            found.equal.push_back(id);
     }
     return found;
+}
+
+// The key that trains these rows next to the run's adapter.
+std::string rows_advice(const ModelSpec& model, const ParamSpec& table, const std::vector<int32_t>& ids) {
+    if (!model.adapter || model.adapter->kind == "lsp") return "";
+    if (model.adapter->kind != "lora") return "modules_to_save: [embed_tokens, lm_head], ";
+    const std::string list = fmt::format("[{}]", fmt::join(ids, ", "));
+    if (!table.tied_name.empty()) return fmt::format("trainable_token_indices: {}, ", list);
+    return fmt::format("trainable_token_indices: {{embed_tokens: {0}, lm_head: {0}}}, ", list);
 }
 
 // Empty where a step has a rate above 0.
@@ -83,17 +101,16 @@ void warn_of_tokens(const Session& session, std::vector<std::string>& warnings) 
     for (const Param& param : session.model.all_params()) {
         if (!is_table(session, param) || param.trains()) continue;
         const Untrained found = untrained_in(session, param.spec, ids);
-        const auto warn = [&](const std::vector<std::string>& tokens, std::string_view what) {
-            if (tokens.empty()) return;
-            const bool may_train = session.model.adapter && session.model.adapter->kind != "lsp";
+        const auto warn = [&](const std::vector<int32_t>& ids, std::string_view what) {
+            if (ids.empty()) return;
+            std::vector<std::string> tokens;
+            for (const int32_t id : ids) tokens.push_back(session.tokenizer->id_to_token(id));
             warnings.push_back(
                 fmt::format("{}: the rows of {}, which the chat template writes, {}: the base never learned them, and "
-                            "this run does "
-                            "not train the table. Try: the Instruct version of the base, {}or chat_template: FILE, a "
-                            "template of tokens "
-                            "that the base knows",
-                            param.spec.name, fmt::join(tokens, " and "), what,
-                            may_train ? "modules_to_save: [embed_tokens, lm_head], " : ""));
+                            "this run does not train {}. Try: the Instruct version of the base, {}or chat_template: "
+                            "FILE, a template of tokens that the base knows",
+                            param.spec.name, fmt::join(tokens, " and "), what, ids.size() == 1 ? "it" : "them",
+                            rows_advice(session.model, param.spec, ids)));
         };
         warn(found.zero, "are zero");
         warn(found.equal, "equal the rows of several other special tokens");

@@ -122,6 +122,11 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
             .hint("--merged, for a whole model in another type or in files of another size");
     std::vector<std::string> never_replaced = save.never_replaced;
     never_replaced.push_back(source.base_folder);
+    const ReadMasters computed = [&](int index, int64_t first, std::span<float> out) {
+        masters(index, first, out);
+        const Param param = source.model.param(index);
+        if (!param.spec.added && !param.changes()) as_kept(param, out);
+    };
     const ModelName base = name_of_model(source.base_folder);
     save_peft(files, target, source.model,
               {.base_name = base.name,
@@ -130,7 +135,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
                .chat_template = save.chat_template,
                .overwrite = save.overwrite,
                .never_replaced = std::move(never_replaced)},
-              masters);
+              computed);
 }
 
 int64_t output_bytes(FileSystem& files, const std::string& folder) {

@@ -11,6 +11,7 @@
 #include "config/renamed.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/config_fields.h"
+#include "model/adapters/tokens.h"
 
 namespace windlass {
 namespace {
@@ -36,6 +37,7 @@ constexpr const char* kAdapter = "adapter";
 constexpr const char* kOwnLayers = "own";  // of an adapter: layers that have a rank or scales of their own
 constexpr const char* kWhole = "whole";    // the same: parameters that train whole, and whether tied tables stay tied
 constexpr const char* kKeepsTies = "keeps_ties";
+constexpr const char* kTrainedTokens = "tokens";
 constexpr const char* kMagnitudes = "magnitudes";  // the same: it has trained norms
 constexpr std::array<std::string_view, 18> kKnown = {
     kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,  kStorage,
@@ -155,7 +157,10 @@ Json limits_of(const TrainedModel& model) {
 
 Json adapter_json(const TrainedModel& model) {
     Json layers = Json::array();
-    for (const int layer : adapted_layers(model)) layers.push_back(layer_name(model, layer));
+    for (const int layer : adapted_layers(model)) {
+        if (std::string name = layer_name(model, layer); !model.adapter->tokens.contains(name))
+            layers.push_back(std::move(name));
+    }
     Json json = {{"kind", model.adapter->kind},         {"rank", model.adapter->rank}, {"scale", model.adapter->scale},
                  {"nonzeros", model.adapter->nonzeros}, {"seed", model.adapter->seed}, {"layers", std::move(layers)}};
     for (const auto& [layer, own] : model.adapter->layers)
@@ -163,6 +168,7 @@ Json adapter_json(const TrainedModel& model) {
     if (!model.adapter->whole.empty())
         json[kWhole] = model.adapter->whole, json[kKeepsTies] = model.adapter->keeps_ties;
     if (model.adapter->has_magnitudes) json[kMagnitudes] = true;  // earlier versions know no such adapter
+    if (!model.adapter->tokens.empty()) json[kTrainedTokens] = model.adapter->tokens;
     return json;
 }
 
@@ -301,6 +307,11 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
         layers = found->at("layers").get<std::vector<std::string>>();
         settings.whole = found->value(kWhole, std::vector<std::string>());
         settings.keeps_ties = found->value(kKeepsTies, false);
+        std::vector<ModuleTokens> tokens;
+        const Json logged_tokens = found->value(kTrainedTokens, Json::object());
+        for (const auto& [layer, ids] : logged_tokens.items())
+            tokens.push_back({module_name(model, layer), ids.get<std::vector<int64_t>>()});
+        settings.tokens = tokens_by_layer(model, tokens, ExitCode::model, std::string(where));
         const Json own_layers = found->value(kOwnLayers, Json::object());
         for (const auto& [layer, own] : own_layers.items())
             settings.layers[layer] = {.rank = integer_of(own.at("rank")).value_or(-1),
@@ -313,7 +324,8 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
     if (settings.nonzeros < (has_projectors ? 1 : 0) || settings.nonzeros > kProjectorNumbersMax ||
         (has_projectors && settings.rank < 1))
         throw wrong(where, kAdapter, "projectors that there are");
-    if (settings.rank < 0 || settings.rank > kAdapterRankMax || !std::isfinite(settings.scale) || layers.empty())
+    if (settings.rank < 0 || settings.rank > kAdapterRankMax || !std::isfinite(settings.scale) ||
+        (layers.empty() && settings.tokens.empty()))
         throw wrong(where, kAdapter, "an adapter that there is");
     for (const auto& [layer, own] : settings.layers)
         if (own.rank < 0 || own.rank > kAdapterRankMax || !std::isfinite(own.scale))

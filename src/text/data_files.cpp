@@ -51,6 +51,9 @@ Matching matching(FileSystem& files, const std::string& folder, const std::strin
         const std::string path = folder + name;
         const bool has_ending = has_rows_ending(name);
         if (fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) != 0 || (!has_ending && !is_unread(name))) continue;
+        if (!files.exists(path))
+            throw UserError(ExitCode::data, path, "is a link to a file that is not there")
+                .hint("the file where the link points to, or no link");
         if (files.status(path).is_folder) continue;
         if (!has_ending) {
             found.unread.push_back(path);
@@ -191,14 +194,46 @@ std::optional<Advice> advice_for(FileSystem& files, const std::string& folder, R
     return std::nullopt;
 }
 
-std::optional<Advice> advice_one_deeper(FileSystem& files, const std::string& folder, RowsUse use) {
+// Folders that hold rows, of all that are so many levels inside; each with a slash at its end.
+Paths folders_with_rows(FileSystem& files, const std::string& folder, int levels) {
+    Paths found;
     for (const std::string& inner : folders_in(files, folder)) {
-        const std::string_view name = last_part(inner);
-        if (!matching(files, inner, "*").rows.empty())
-            return Advice{fmt::format("no rows but in the folder {}", name), fmt::format("{}{}", folder, name)};
-        if (std::optional<Advice> advice = advice_for(files, inner, use)) {
-            advice->found += fmt::format(", in the folder {}", name);
-            return advice;
+        if (levels > 1) {
+            const Paths deeper = folders_with_rows(files, inner, levels - 1);
+            found.insert(found.end(), deeper.begin(), deeper.end());
+        } else if (!matching(files, inner, "*").rows.empty()) {
+            found.push_back(inner);
+        }
+    }
+    return found;
+}
+
+// What names these folders: of those of splits, where they are two levels inside, the folder that they are in, once.
+std::string way_to_folders(const Paths& folders, int levels) {
+    Paths ways;
+    for (std::string way : folders) {
+        way.pop_back();
+        if (levels == 2 && split_of_name(last_part(way))) way.resize(way.rfind('/'));
+        if (std::ranges::find(ways, way) == ways.end()) ways.push_back(std::move(way));
+    }
+    return ways.size() == 1 ? ways.front() : fmt::format("{}; or several: [{}]", ways.front(), listed(ways));
+}
+
+std::optional<Advice> advice_deeper(FileSystem& files, const std::string& folder, RowsUse use) {
+    for (const int levels : {1, 2}) {
+        const Paths found = folders_with_rows(files, folder, levels);
+        const auto name_in_folder = [&](const std::string& inner) {
+            return inner.substr(folder.size(), inner.size() - folder.size() - 1);
+        };
+        if (!found.empty())
+            return Advice{fmt::format("no rows but in {} {}", found.size() == 1 ? "the folder" : "folders",
+                                      listed(found, name_in_folder)),
+                          way_to_folders(found, levels)};
+        for (const std::string& inner : levels == 1 ? folders_in(files, folder) : Paths()) {
+            if (std::optional<Advice> advice = advice_for(files, inner, use)) {
+                advice->found += fmt::format(", in the folder {}", last_part(inner));
+                return advice;
+            }
         }
     }
     return std::nullopt;
@@ -231,7 +266,7 @@ Paths of_folder(FileSystem& files, const std::string& name, RowsUse use) {
     std::optional<Advice> advice = advice_for(files, folder, use);
     if (!advice) {
         if (Paths rows = in_split_folders(files, folder, use); !rows.empty()) return rows;
-        advice = advice_one_deeper(files, folder, use);
+        advice = advice_deeper(files, folder, use);
     }
     if (advice) throw UserError(ExitCode::data, name, "the folder holds {}", advice->found).hint(advice->hint);
     throw UserError(ExitCode::data, name, "the folder holds no file of a kind that is read: {}", kDataKinds)

@@ -45,6 +45,49 @@ TEST_F(AdapterParts, OfOneEndOfATiedTableAreNotSaidToMerge) {
                 HasSubstr("one end of a tied table"));
 }
 
+// Rows of single tokens train, are written, continued, merged (tied or not), and are what a GGUF file has.
+TEST_F(AdapterParts, TrainRowsOfTokens) {
+    for (const char* const name : {"llama3", "llama"}) {
+        const std::string base = sandbox_.model(name), run = sandbox_ / (std::string("run-") + name);
+        const Finished trained = must_succeed(sandbox_.train(settings({{"model", base},
+                                                                       {"output_dir", run},
+                                                                       {"lora_target_modules", "[q_proj]"},
+                                                                       {"trainable_token_indices", "[1, 30, 12]"}})));
+        const Tensors tensors = read_safetensors(run + "/final/adapter_model.safetensors");
+        EXPECT_TRUE(
+            tensors.header.contains("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta"));
+        const double learnt = loss(run + "/final");
+        EXPECT_LT(learnt, loss(base) - 0.02);
+        const std::string merged = run + "-merged";
+        EXPECT_THAT(trained.err, HasSubstr("windlass export " + run + " --merged --to " + merged + "\n"));
+        must_succeed(sandbox_.windlass({"export", run, "--merged", "--dtype", "f32", "--to", merged}));
+        EXPECT_NEAR(loss(merged), learnt, 1e-5) << "one rounding of each weight";
+        EXPECT_EQ(loss(run + "/checkpoint-8"), learnt);
+        Settings more = settings({{"model", base}, {"output_dir", run + "-more"}, {"adapter", run + "/final"}});
+        for (const char* const key : {"lora_r", "lora_target_modules"}) more.erase(key);
+        must_succeed(sandbox_.train(more));
+        EXPECT_LT(loss(run + "-more/final"), learnt) << "it trains on";
+    }
+}
+
+TEST_F(AdapterParts, OfTokensAreSaidByModuleAndRefusedWhereTheyAreNone) {
+    const auto refused = [&](const std::string& adapter, const std::string& tokens) {
+        Settings with = settings({{"adapter", adapter}, {"trainable_token_indices", tokens}});
+        with.erase("lora_r");
+        return refusal(sandbox_.train(with, {"--overwrite"}), kUsage);
+    };
+    EXPECT_THAT(refused("lora", "[tool]"),
+                HasSubstr("trainable_token_indices: \"tool\" is no id of a token. Try: 5, or for one module "
+                          "\"lm_head=5\""));
+    EXPECT_THAT(refused("lora", "[100000]"), HasSubstr("100000 is no token: the model has "));
+    EXPECT_THAT(refused("ia3", "[5]"), HasSubstr("trainable_token_indices has no meaning for adapter ia3"));
+    EXPECT_THAT(refused("trainable_tokens", "[]"), HasSubstr("adapter trainable_tokens trains no token. Try: "));
+    Settings alone =
+        settings({{"adapter", "trainable_tokens"}, {"trainable_token_indices", "[5]"}, {"max_steps", "1"}});
+    alone.erase("lora_r");
+    must_succeed(sandbox_.train(alone, {"--overwrite"}));
+}
+
 TEST_F(AdapterParts, RefuseWholeModulesThatAreNotThere) {
     EXPECT_THAT(refusal(sandbox_.train(settings({{"modules_to_save", "[lm_tail]"}})), kUsage),
                 HasSubstr("modules_to_save: \"lm_tail\" is the name of no module of this model. Try: embed_tokens"));

@@ -28,9 +28,9 @@ Kind kind_of(std::string_view key) {
         "zo_eps",        "directions",     "noise",        "noise_rank",      "noise_window", "noise_kept",
         "merge_updates", "scalar_clip",    "zo_optimizer", "replay_window",   "zo_estimator", "layer_drop",
         "sparse_share",  "weight_storage", "objective",    "writeback_steps", "branch_from"};
-    static const std::set<std::string_view> adapters = {"lora_r",        "lora_alpha",          "use_rslora",
-                                                        "use_dora",      "lora_target_modules", "rank_pattern",
-                                                        "alpha_pattern", "modules_to_save",     "load_in_4bit"};
+    static const std::set<std::string_view> adapters = {
+        "lora_r",       "lora_alpha",    "use_rslora",      "use_dora",     "lora_target_modules",
+        "rank_pattern", "alpha_pattern", "modules_to_save", "load_in_4bit", "trainable_token_indices"};
     if (key.starts_with("lsp_")) return kOfLsp;
     return names.contains(key) ? kOfProbes : adapters.contains(key) ? kOfQlora : kOfAdamw;
 }
@@ -145,6 +145,7 @@ std::map<std::string, Change> adapter_changes() {
             {"lora_target_modules", {"[q_proj]"}},
             {"rank_pattern", {"[q_proj=2]"}},
             {"alpha_pattern", {"[q_proj=2]"}},
+            {"trainable_token_indices", {"[5]"}},
             {"modules_to_save", {"[lm_head]"}},
             {"lsp_d", {"16"}},
             {"lsp_r", {"4"}},

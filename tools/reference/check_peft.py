@@ -19,6 +19,7 @@ import peft
 import safetensors.torch
 import torch
 import transformers
+from peft.tuners.trainable_tokens.layer import TrainableTokensLayer
 from peft.tuners.tuners_utils import BaseTunerLayer
 
 import make_goldens as golden
@@ -66,12 +67,12 @@ def model_of(folder) -> torch.nn.Module:
 
 def module_of(key: str) -> str:
     """The module that a tensor of an adapter's file belongs to, as transformers names it."""
-    return key.removeprefix(PREFIX).rsplit(".lora_", 1)[0].removesuffix(".ia3_l")
+    return key.removeprefix(PREFIX).rsplit(".lora_", 1)[0].removesuffix(".ia3_l").removesuffix(f".{q.TOKEN_ROWS}")
 
 
 def is_whole(key: str) -> bool:
     """A parameter of the base that trained whole (modules_to_save)."""
-    return ".lora_" not in key and not key.endswith(".ia3_l")
+    return ".lora_" not in key and not key.endswith((".ia3_l", q.TOKEN_ROWS))
 
 
 class Adapter:
@@ -108,8 +109,9 @@ class Adapter:
     def open(self) -> str:
         """peft opens the folder in silence, its modules are those of the file, and no key is missing or unexpected."""
         model, result, said = self.load()
-        wanted = {name for name, module in model.get_base_model().named_modules() if isinstance(module, BaseTunerLayer)}
         held = {module_of(key) for key in self.tensors if not is_whole(key)}
+        wanted = {name for name, module in model.get_base_model().named_modules() if isinstance(module, BaseTunerLayer)
+                  and (name in held or not getattr(module, "tied_adapter", None))}  # fmt: skip
         # Beside load_result: what it holds is filtered by the adapter's prefix, and this is not.
         keys = peft.get_peft_model_state_dict(model, save_embedding_layers=False).keys()
         require_none(
@@ -176,7 +178,9 @@ def rounding_bounds(model) -> dict[str, torch.Tensor]:
             product = abs(layer.scaling["default"]) * b @ a
             is_in_out = is_table or layer.fan_in_fan_out
             size, roundings = size + (product.T if is_in_out else product), a.shape[0] + 2
-        bounds[f"{name}.weight"] = roundings * torch.finfo(torch.float32).eps / 2 * size
+        elif isinstance(layer, TrainableTokensLayer):  # we add to W the difference of the rows from W
+            size, roundings = size + layer.trainable_tokens_delta["default"].detach().abs().max().double(), 2
+        bounds[f"{name.removesuffix('.token_adapter')}.weight"] = roundings * torch.finfo(torch.float32).eps / 2 * size
     return bounds
 
 

@@ -98,6 +98,11 @@ def make_cases() -> list[AdapterCase]:
         AdapterCase("gemma2_tables", "gemma2", lora(["embed_tokens", "lm_head"]), steps=MORE_STEPS),
         AdapterCase("granite_head", "granite", lora(["v_proj", "lm_head"]), steps=MORE_STEPS),
         AdapterCase("gpt2_table", "gpt2", lora(["c_attn", "wte"], fan_in_fan_out=True), steps=MORE_STEPS),
+        AdapterCase("llama_tokens", "llama", lora(["q_proj"], trainable_token_indices={"embed_tokens": [7, 3, 41],
+                    "lm_head": [5, 0]}), steps=MORE_STEPS),  # fmt: skip
+        AdapterCase("qwen2_tokens", "qwen2", lora(["v_proj"], trainable_token_indices=[11, 2]), steps=MORE_STEPS),
+        AdapterCase("tokens", "gemma2", peft.TrainableTokensConfig(token_indices=[9, 4], task_type="CAUSAL_LM"),
+                    steps=MORE_STEPS),
         AdapterCase("dora", "qwen2", lora(SEVEN, use_dora=True), steps=MORE_STEPS),
         AdapterCase("dora_conv1d", "gpt2", lora(conv1d, use_dora=True, fan_in_fan_out=True), steps=MORE_STEPS),
         AdapterCase("dora_ranks", "llama", lora(attention, use_dora=True, use_rslora=True, rank_pattern={"q_proj": 2},
@@ -144,7 +149,7 @@ def write_adapter(case, model_class, base: pathlib.Path, base_path: str, folder:
             noise = torch.randn(param.shape, generator=generator)
             if "lora_magnitude_vector" in name:
                 param.mul_(1 + 0.2 * noise)
-            elif "modules_to_save" in name:
+            elif "modules_to_save" in name or q.TOKEN_ROWS in name:
                 param.add_(0.1 * noise)
             else:
                 param.copy_(0.2 * noise + (1 if "ia3_l" in name else 0))
@@ -210,6 +215,12 @@ def delta_of(weight, config, adapter: dict, module: str):
     return product.T if is_in_out else product
 
 
+def tokens_of(config, module: str) -> list[int]:
+    """Those whose rows of a module train."""
+    tokens = getattr(config, "trainable_token_indices", None) or config.token_indices
+    return tokens[module.rsplit(".", 1)[-1]] if isinstance(tokens, dict) else tokens
+
+
 def assert_merges(model_class, base: pathlib.Path, adapter: pathlib.Path) -> None:
     """peft's merged weights are those of the formulas that docs/dev/goldens.md states."""
     stored = safetensors.torch.load_file(adapter / "adapter_model.safetensors")
@@ -219,6 +230,17 @@ def assert_merges(model_class, base: pathlib.Path, adapter: pathlib.Path) -> Non
         module = name.removeprefix("base_model.model.").removesuffix(".base_layer.weight")
         assert torch.equal(stored.pop(name), before[f"{module}.weight"]), f"{name} is not the base's"
     after = load_adapted(model_class, base, adapter, torch.float32).merge_and_unload().state_dict()
+    for name in [name for name in stored if name.endswith(q.TOKEN_ROWS)]:
+        module = name.removeprefix("base_model.model.").removesuffix(f".{q.TOKEN_ROWS}").removesuffix(".token_adapter")
+        rows = stored.pop(name)
+        if f"{module}.weight" not in before:  # the other end of a tied table, whose rows are the same
+            continue
+        expected = before[f"{module}.weight"].clone()
+        expected[tokens_of(config, module)] = rows
+        ends = [end for end, tensor in before.items() if tensor.data_ptr() == before[f"{module}.weight"].data_ptr()]
+        assert all(torch.equal(after[end], expected) for end in ends), f"{module} merges to something else"
+        for end in ends:
+            before.pop(end), after.pop(end)
     whole = {name for name in stored if ".lora_" not in name and ".ia3_l" not in name}
     for name in whole:
         weight = name.removeprefix("base_model.model.")

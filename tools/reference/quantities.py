@@ -16,6 +16,7 @@ IGNORED = -100
 STEPS = 20
 WARMUP = 4
 ADAMW = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
+TOKEN_ROWS = "trainable_tokens_delta"  # peft's name for rows of single tokens
 LR_PEAK = 1e-3
 LR_FLOOR = 0.1  # of the peak
 CLIP = 3.0  # inside the range of the norms met here, so that some steps are clipped and others are not
@@ -26,7 +27,12 @@ def logits_of(model, ids, params=None):
     if params is None:
         return model(input_ids=ids, use_cache=False).logits
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}  # longrope writes to its frequencies
-    return functional_call(model, {**params, **buffers}, kwargs={"input_ids": ids, "use_cache": False}).logits
+    held = dict(model.named_parameters())
+    logits = functional_call(model, {**params, **buffers}, kwargs={"input_ids": ids, "use_cache": False}).logits
+    for name, param in held.items():  # functional_call does not put back what two paths of modules lead to
+        path, _, last = name.rpartition(".")
+        model.get_submodule(path)._parameters[last] = param
+    return logits
 
 
 def loss_of(logits, targets):
@@ -80,12 +86,13 @@ def train(model, batches, steps=STEPS):
     """The first `steps` steps of AdamW in place; step i uses batches[i % len(batches)], each a pair (ids, targets).
 
     Returns the losses before each update and the gradient norms before clipping. Weight decay acts on parameters of
-    two or more dimensions, embeddings included.
+    two or more dimensions, embeddings included, but not on rows of single tokens that train next to a table.
     """
     params = trained_parameters(model).values()
-    matrices = [param for param in params if param.dim() >= 2]
-    vectors = [param for param in params if param.dim() < 2]
-    groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+    decays = {name: param.dim() >= 2 and TOKEN_ROWS not in name for name, param in trained_parameters(model).items()}
+    matrices = [param for param, does in zip(params, decays.values()) if does]
+    others = [param for param, does in zip(params, decays.values()) if not does]
+    groups = [{"params": group, **of} for group, of in ((matrices, {}), (others, {"weight_decay": 0.0})) if group]
     optimizer = torch.optim.AdamW(groups, lr=LR_PEAK, **ADAMW)
     losses, norms = [], []
     for step in range(steps):

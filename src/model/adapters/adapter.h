@@ -36,11 +36,13 @@ inline constexpr int kHeadLayer = -1;
 struct AdapterPart {
     std::string name;  // after the layer's name, in the table of parameters and, but for its ending, in peft's files
     Shape shape;
-    Shape peft_shape;                        // in peft's files
-    double first_mean = 0, first_bound = 0;  // AddedParam
-    bool is_signed = false, is_row_norm = false, trains = true;
+    Shape peft_shape;  // in peft's files
+    FirstRule first = {};
+    bool trains = true;
     bool is_turned = false;    // peft_shape is `shape` transposed, and so are the numbers in peft's files
     DType dtype = DType::f32;  // that holds all values that it may have
+
+    bool is_in_files() const { return first.kind != FirstValues::one_hot; }
 };
 
 // Where a kind writes what is after a layer.
@@ -102,6 +104,7 @@ struct AdapterKind {
     std::string_view fields;         // of that file that it reads, parted by spaces: others are no concern of this kind
     bool rank_is_capped = false;     // a rank above a side of a layer is lowered to that side; else it is refused
     bool tunes_whole_model = false;  // its users want the model: a run ends with that, and no adapter's folder
+    bool is_of_tokens = false;       // for the layers of AdapterSettings::tokens alone
 };
 
 // The list (all.cpp).
@@ -109,13 +112,16 @@ std::span<const AdapterKind* const> all_adapters();
 // UserError(usage) naming those that there are.
 const AdapterKind& find_adapter(std::string_view name);
 
+// The kind of the adapter that a layer has.
+const AdapterKind& kind_of_layer(const AdapterSettings& settings, std::string_view layer);
+
 // The linear layers of the whole model but its head, in order.
 std::vector<int> linear_layers(const ModelSpec& model);
 // Those of its layers alone: what an adapter has unless it is told otherwise.
 std::vector<int> linear_layers_of_layers(const ModelSpec& model);
 
 // All layers that an adapter of this kind may be next to: linear layers, and of kinds that say so (write_narrow) the
-// table of tokens and kHeadLayer, in order.
+// table of tokens and kHeadLayer, in order; of kinds for tokens these alone.
 std::vector<int> adaptable_layers(const ModelSpec& model, const AdapterKind& kind);
 
 // Whether one of them may have an adapter with these settings: magnitudes are for linear layers other than the head.
@@ -142,7 +148,7 @@ int weight_of_layer(const ModelSpec& model, int layer);
 // What the program says of this layer.
 LinearLayer linear_layer(const ModelSpec& model, int layer);
 
-// The model with an adapter next to these layers. Its own parameters keep their places.
+// The model with an adapter next to these layers and those of settings.tokens. Its own parameters keep their places.
 ModelSpec with_adapter(ModelSpec model, const AdapterSettings& settings, std::span<const int> layers);
 
 }  // namespace windlass

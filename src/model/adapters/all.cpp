@@ -10,7 +10,7 @@
 namespace windlass {
 
 std::span<const AdapterKind* const> all_adapters() {
-    static constexpr std::array kKinds = {&kLora, &kIa3, &kLsp};
+    static constexpr std::array kKinds = {&kLora, &kIa3, &kLsp, &kTokens};
     return kKinds;
 }
 
@@ -22,6 +22,10 @@ const AdapterKind& find_adapter(std::string_view name) {
     }
     throw UserError(ExitCode::usage, "adapter", "there is no adapter \"{}\"", name)
         .hint(fmt::format("one of {}", fmt::join(names, ", ")));
+}
+
+const AdapterKind& kind_of_layer(const AdapterSettings& settings, std::string_view layer) {
+    return settings.tokens.contains(layer) ? kTokens : find_adapter(settings.kind);
 }
 
 }  // namespace windlass

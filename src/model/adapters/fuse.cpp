@@ -11,6 +11,7 @@ namespace {
 
 // An adapted layer, and its adapter's parts in the order of the kind.
 struct Adapted {
+    const AdapterKind* kind;
     int weight;
     LinearLayer layer;
     AdapterSettings settings;
@@ -19,15 +20,17 @@ struct Adapted {
 
 class Fusing {
   public:
-    Fusing(const ModelSpec& model, const ReadMasters& masters)
-        : model_(model), kind_(find_adapter(model.adapter->kind)), masters_(masters) {
+    Fusing(const ModelSpec& model, const ReadMasters& masters) : model_(model), masters_(masters) {
         std::map<std::string_view, int> index;
         for (size_t i = 0; i < model.params.size(); ++i) index[model.params[i].name] = static_cast<int>(i);
         for (const int each : adapted_layers(model)) {
             const std::string layer = layer_name(model, each);
-            Adapted adapted{
-                weight_of_layer(model, each), linear_layer(model, each), model.adapter->of_layer(layer), {}};
-            for (const AdapterPart& part : kind_.parts(adapted.layer, adapted.settings))
+            Adapted adapted{&kind_of_layer(*model.adapter, layer),
+                            weight_of_layer(model, each),
+                            linear_layer(model, each),
+                            model.adapter->of_layer(layer),
+                            {}};
+            for (const AdapterPart& part : adapted.kind->parts(adapted.layer, adapted.settings))
                 adapted.parts.push_back(index.at(fmt::format("{}.{}", layer, part.name)));
             adapted_.push_back(std::move(adapted));
             weights_[weight_of_layer(model, each)] = adapted_.size() - 1;
@@ -43,7 +46,7 @@ class Fusing {
         if (weight == weights_.end() && !is_bias) return;
         const size_t index = is_bias ? bias->second : weight->second;
         if (loaded_ != static_cast<int64_t>(index)) load(index);
-        kind_.fuse(adapted_[index].layer, adapted_[index].settings, parts_, {is_bias, first, out});
+        adapted_[index].kind->fuse(adapted_[index].layer, adapted_[index].settings, parts_, {is_bias, first, out});
         if (is_bias || slopes_.empty()) return;
         for (size_t i = 0; i < out.size(); ++i)
             out[i] *= slopes_[at(output_of(adapted_[index].layer, first + static_cast<int64_t>(i)))];
@@ -58,9 +61,9 @@ class Fusing {
         }
         loaded_ = static_cast<int64_t>(index);
         slopes_.clear();
-        if (kind_.magnitudes == nullptr) return;
         const Adapted& adapted = adapted_[index];
-        if (const auto part = kind_.magnitudes(adapted.settings)) load_slopes(adapted, parts_[*part]);
+        if (adapted.kind->magnitudes == nullptr) return;
+        if (const auto part = adapted.kind->magnitudes(adapted.settings)) load_slopes(adapted, parts_[*part]);
     }
 
     // What each output's numbers are multiplied by, so that their norm is its magnitude; 0 where they are zeros.
@@ -68,14 +71,13 @@ class Fusing {
         const std::vector<double> norms =
             row_norms(adapted.layer, 0, adapted.layer.out_cols, [&](int64_t first, std::span<float> out) {
                 masters_(adapted.weight, first, out);
-                kind_.fuse(adapted.layer, adapted.settings, parts_, {.first = first, .numbers = out});
+                adapted.kind->fuse(adapted.layer, adapted.settings, parts_, {.first = first, .numbers = out});
             });
         for (size_t i = 0; i < norms.size(); ++i)
             slopes_.push_back(norms[i] > 0 ? static_cast<float>(magnitudes[i] / norms[i]) : 0.0f);
     }
 
     const ModelSpec& model_;
-    const AdapterKind& kind_;
     const ReadMasters& masters_;
     std::vector<Adapted> adapted_;
     std::map<int, size_t> weights_, biases_;  // by parameter: its layer in adapted_
@@ -89,8 +91,8 @@ class Fusing {
 std::vector<uint8_t> without_adapter(const ModelSpec& model) {
     std::set<std::string> adapted;
     for (const int layer : adapted_layers(model)) {
-        for (const char* const part : {"weight", "bias"})
-            adapted.insert(fmt::format("{}.{}", layer_name(model, layer), part));
+        adapted.insert(model.params[at(weight_of_layer(model, layer))].name);
+        adapted.insert(layer_name(model, layer) + ".bias");
     }
     std::vector<uint8_t> without;
     for (const ParamSpec& param : model.params)
@@ -101,7 +103,7 @@ std::vector<uint8_t> without_adapter(const ModelSpec& model) {
 void require_fusable(const ModelSpec& model) {
     for (const int layer : adapted_layers(model)) {
         const ParamSpec& weight = model.params[at(weight_of_layer(model, layer))];
-        if (weight.tied_name.empty()) continue;
+        if (weight.tied_name.empty() || model.adapter->tokens.contains(layer_name(model, layer))) continue;
         throw UserError(ExitCode::usage, "--merged",
                         "the adapter changes {}, one end of a tied table, by itself: merged, there would be two tables",
                         module_name(model, layer_name(model, layer)))

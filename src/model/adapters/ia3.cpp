@@ -13,8 +13,8 @@ constexpr AdapterKind::ByModule kByModule[] = {{"feedforward_modules", "scales_i
 
 std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& settings) {
     if (settings.scales_input)
-        return {{.name = "ia3_l", .shape = {layer.in_cols}, .peft_shape = {1, layer.in_cols}, .first_mean = 1}};
-    return {{.name = "ia3_l", .shape = {layer.out_cols}, .peft_shape = {layer.out_cols, 1}, .first_mean = 1}};
+        return {{.name = "ia3_l", .shape = {layer.in_cols}, .peft_shape = {1, layer.in_cols}, .first = {.mean = 1}}};
+    return {{.name = "ia3_l", .shape = {layer.out_cols}, .peft_shape = {layer.out_cols, 1}, .first = {.mean = 1}}};
 }
 
 int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSettings& /*settings*/) {

@@ -8,5 +8,6 @@ namespace windlass {
 extern const AdapterKind kLora;
 extern const AdapterKind kIa3;
 extern const AdapterKind kLsp;
+extern const AdapterKind kTokens;
 
 }  // namespace windlass

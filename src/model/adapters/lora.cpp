@@ -24,11 +24,12 @@ std::vector<AdapterPart> pair_parts(const LinearLayer& layer, const AdapterSetti
     std::vector<AdapterPart> parts = {{.name = "lora_A.weight",
                                        .shape = a,
                                        .peft_shape = a,
-                                       .first_bound = 1.0 / std::sqrt(static_cast<double>(layer.in_cols))},
+                                       .first = {.bound = 1.0 / std::sqrt(static_cast<double>(layer.in_cols))}},
                                       {.name = "lora_B.weight", .shape = b, .peft_shape = b}};
     const Shape m{layer.out_cols};
     if (settings.has_magnitudes)
-        parts.push_back({.name = "lora_magnitude_vector", .shape = m, .peft_shape = m, .is_row_norm = true});
+        parts.push_back(
+            {.name = "lora_magnitude_vector", .shape = m, .peft_shape = m, .first = {FirstValues::row_norms}});
     return parts;
 }
 
@@ -44,7 +45,7 @@ std::vector<AdapterPart> table_parts(const LinearLayer& layer, const AdapterSett
              .shape = {layer.in_cols, settings.rank},
              .peft_shape = {settings.rank, layer.in_cols},
              .is_turned = true},
-            {.name = "lora_embedding_B", .shape = b, .peft_shape = b, .first_bound = std::sqrt(3.0)}};
+            {.name = "lora_embedding_B", .shape = b, .peft_shape = b, .first = {.bound = std::sqrt(3.0)}}};
 }
 
 std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& settings) {
@@ -166,7 +167,8 @@ constinit const AdapterKind kLora = {
     .read_config = lora_adapter::read_config,
     .by_module = lora_adapter::kByModule,
     .fields =
-        "rank_pattern alpha_pattern r lora_alpha use_rslora use_dora init_lora_weights bias lora_dropout "
+        "trainable_token_indices rank_pattern alpha_pattern r lora_alpha use_rslora use_dora init_lora_weights bias "
+        "lora_dropout "
         "fan_in_fan_out",
 };
 

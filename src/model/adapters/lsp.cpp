@@ -43,8 +43,7 @@ std::vector<AdapterPart> parts(const LinearLayer& layer, const AdapterSettings& 
         return AdapterPart{.name = name,
                            .shape = shape,
                            .peft_shape = shape,
-                           .first_bound = to_float(to_bf16(bound)),
-                           .is_signed = true,
+                           .first = {FirstValues::signs, 0, to_float(to_bf16(bound))},
                            .trains = false,
                            .dtype = DType::bf16};
     };

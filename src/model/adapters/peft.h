@@ -34,6 +34,9 @@ using FitsModule = std::function<bool(const std::string& pattern, bool is_whole,
 void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const FitsModule& fits,
                     AdapterSettings& settings);
 
+// Adds to the settings the tokens whose rows the folder has. UserError(model) naming the field.
+void read_peft_tokens(const AdapterFolder& folder, const ModelSpec& base, const FitsModule& fits, PeftConfig& peft);
+
 // Adds to the settings the parameters of `base` that the folder holds whole, and whether they stay tied.
 // UserError(model) where it lacks one of a module that modules_to_save names, or holds one of another shape.
 void read_peft_whole(const AdapterFolder& folder, const ModelSpec& base, PeftConfig& peft);
@@ -70,7 +73,7 @@ struct PeftOptions {
     std::vector<std::string> never_replaced = {};
 };
 // Writes the model's adapter, f32, so that the folder appears whole or not at all. `masters` is asked for the added
-// parameters and those that train whole.
+// parameters, those that train whole, and of a table with trained tokens for rows as they are computed with.
 void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,
                const ReadMasters& masters);
 // Bytes of its two files, about.

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "model/adapters/config_fields.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/tokens.h"
 
 namespace windlass {
 namespace {
@@ -151,6 +152,50 @@ void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const F
         const AdapterSettings own = kind.read_config(config, where);
         settings.layers[layer] = {.rank = own.rank, .scale = own.scale, .scales_input = own.scales_input};
     }
+}
+
+namespace {
+
+std::vector<int64_t> tokens_of(const Json& list, const char* name, const std::string& where) {
+    const auto is_token = [](const Json& each) { return each.is_number_integer() && each >= 0 && each <= INT32_MAX; };
+    if (!list.is_array() || list.size() > static_cast<size_t>(kAdapterRankMax) || !std::ranges::all_of(list, is_token))
+        throw UserError(ExitCode::model, where, "\"{}\" holds {}, expected at most {} ids of tokens", name, shown(list),
+                        kAdapterRankMax)
+            .hint("an adapter that peft has saved");
+    return list.get<std::vector<int64_t>>();
+}
+
+// What target_modules says of an adapter of tokens alone.
+std::vector<std::string> token_modules(const ModelSpec& base, const FitsModule& fits, const PeftConfig& peft) {
+    if (peft.targets.empty()) return {""};
+    if (!peft.is_expression) return peft.targets;
+    std::vector<std::string> modules;
+    for (const int layer : adaptable_layers(base, find_adapter(peft.settings.kind))) {
+        std::string module = module_name(base, layer_name(base, layer));
+        if (fits(peft.targets[0], /*is_whole=*/true, module)) modules.push_back(std::move(module));
+    }
+    return modules.empty() ? peft.targets : modules;
+}
+
+}  // namespace
+
+void read_peft_tokens(const AdapterFolder& folder, const ModelSpec& base, const FitsModule& fits, PeftConfig& peft) {
+    const bool is_alone = find_adapter(peft.settings.kind).is_of_tokens;
+    const char* const name = is_alone ? "token_indices" : "trainable_token_indices";
+    const std::string where = folder.config_path();
+    const Json found = folder.config().value(name, Json());
+    std::vector<ModuleTokens> said;
+    if (is_alone) {
+        for (const std::string& module : token_modules(base, fits, peft))
+            said.push_back({module, tokens_of(found, name, where)});
+    } else if (says_nothing(found)) {
+        return;
+    } else if (found.is_object()) {
+        for (const auto& [module, list] : found.items()) said.push_back({module, tokens_of(list, name, where)});
+    } else {
+        said.push_back({"", tokens_of(found, name, where)});
+    }
+    peft.settings.tokens = tokens_by_layer(base, said, ExitCode::model, where);
 }
 
 bool is_named_by(std::string_view module, const std::vector<std::string>& targets) {

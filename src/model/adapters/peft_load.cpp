@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -58,12 +60,8 @@ std::string whole_name(const ModelSpec& base, std::string_view name) {
     return name.empty() ? "" : fmt::format("{}{}", kRoot, tree_name(base, name));
 }
 
-// By either name of a tied table.
 const ParamSpec& param_of(const ModelSpec& base, const std::string& name) {
-    const auto found = std::ranges::find_if(
-        base.params, [&](const ParamSpec& each) { return each.name == name || each.tied_name == name; });
-    WINDLASS_CHECK(found != base.params.end(), "the model has no {}", name);
-    return *found;
+    return base.params[at(find_param(base, name))];
 }
 
 // All tensors that AdapterSettings::whole names; of a table that stays tied both ends'.
@@ -81,6 +79,8 @@ std::string reason_of(std::string_view name, const AdapterKind& kind) {
     if (name.ends_with("lora_magnitude_vector"))
         return fmt::format("it is DoRA's, but \"use_dora\" in {} is not true: peft would leave it out",
                            kAdapterConfigName);
+    if (name.ends_with("trainable_tokens_delta"))
+        return fmt::format("\"trainable_token_indices\" in {} names no tokens of this module", kAdapterConfigName);
     if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos && name.find(".lsp_") == name.npos)
         return "it is no part of an adapter, and \"modules_to_save\" names no module that has it";
     return fmt::format("it belongs to no {} of this model", kind.write_narrow == nullptr ? "linear layer" : "layer");
@@ -98,8 +98,11 @@ std::optional<PeftPlace> place_of(std::string_view name, const AdapterKind& kind
     if (kind.write_narrow != nullptr)
         std::ranges::move(kind.parts({.in_cols = 1, .out_cols = 1, .is_table = true}, settings),
                           std::back_inserter(parts));
+    for (const auto& [layer, tokens] : settings.tokens)
+        std::ranges::move(kind_of_layer(settings, layer).parts({1, 1}, settings.of_layer(layer)),
+                          std::back_inserter(parts));
     for (const AdapterPart& part : parts) {
-        if (!name.ends_with(part.name) || name.size() <= part.name.size() + 1) continue;
+        if (!part.is_in_files() || !name.ends_with(part.name) || name.size() <= part.name.size() + 1) continue;
         const size_t dot = name.size() - part.name.size() - 1;
         if (name[dot] == '.') return PeftPlace{name.substr(0, dot), name.substr(dot + 1)};
     }
@@ -125,12 +128,21 @@ void check_tensor(const AdapterFolder& folder, const TensorEntry& tensor, const 
 void check_part(const AdapterFolder& folder, const TensorEntry& tensor, std::span<const AdapterPart> parts,
                 std::string_view name) {
     const auto found = std::ranges::find(parts, name, &AdapterPart::name);
-    if (found == parts.end())
-        throw of_tensor(folder, tensor,
-                        fmt::format("its layer has {} and {}, no {}", parts.front().name, parts.back().name, name),
+    if (found == parts.end()) {
+        std::vector<std::string> names;
+        for (const AdapterPart& part : parts) {
+            if (part.is_in_files()) names.push_back(part.name);
+        }
+        throw of_tensor(folder, tensor, fmt::format("its layer has {}, no {}", fmt::join(names, " and "), name),
                         "the base that the adapter was trained over");
+    }
     check_tensor(folder, tensor, found->peft_shape,
                  fmt::format("this model's layer and the rank in {}", kAdapterConfigName));
+}
+
+std::vector<AdapterPart> parts_of(const ModelSpec& base, int layer, const AdapterSettings& settings) {
+    const std::string name = layer_name(base, layer);
+    return kind_of_layer(settings, name).parts(linear_layer(base, layer), settings.of_layer(name));
 }
 
 // A table that peft saved next to its adapter is as large as the base's.
@@ -203,8 +215,15 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
             throw of_tensor(folder, tensor, reason_of(tensor.name, kind),
                             "the base that the adapter was trained over, whose layers have other names than this "
                             "model's; or to merge it with peft");
-        const AdapterSettings own = settings.of_layer(layer_name(base, layer->second));
-        check_part(folder, tensor, kind.parts(linear_layer(base, layer->second), own), place->part);
+        // Of a tied table peft may write the rows under both names (check_peft_tables).
+        const bool is_twin = layer->second == kHeadLayer && !shared_tokens(base, settings).empty();
+        const int each =
+            is_twin ? layers.find(module_name(base, shared_tokens(base, settings)))->second : layer->second;
+        if (!may_adapt(base, each, settings) && !settings.tokens.contains(layer_name(base, each)))
+            throw of_tensor(folder, tensor, "is DoRA's, which is implemented for linear layers other than the head",
+                            "to merge it with peft, and to give the merged model");
+        check_part(folder, tensor, parts_of(base, each, settings), place->part);
+        if (is_twin) continue;
         if (!found[layer->second].emplace(place->part).second)
             throw of_tensor(folder, tensor, "its layer has this part under two names",
                             "an adapter that peft has saved");
@@ -212,15 +231,22 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
     std::vector<int> adapted;
     for (const auto& [each, parts] : found) {
         const std::string layer = layer_name(base, each);
-        for (const AdapterPart& part : kind.parts(linear_layer(base, each), settings.of_layer(layer))) {
-            if (!parts.contains(part.name))
+        for (const AdapterPart& part : parts_of(base, each, settings)) {
+            if (part.is_in_files() && !parts.contains(part.name))
                 throw UserError(ExitCode::model, folder.weights_path(), "has {} of {}, but not its {}", *parts.begin(),
                                 module_name(base, layer), part.name)
                     .hint("the file is incomplete; fetch the adapter again");
         }
-        adapted.push_back(each);
+        if (!settings.tokens.contains(layer)) adapted.push_back(each);
     }
-    if (adapted.empty())
+    for (const auto& [layer, tokens] : settings.tokens) {
+        if (std::ranges::any_of(found, [&](const auto& each) { return layer_name(base, each.first) == layer; }))
+            continue;
+        throw UserError(ExitCode::model, folder.weights_path(), "has no rows of {}, whose tokens {} names",
+                        module_name(base, layer), kAdapterConfigName)
+            .hint("the file is incomplete; fetch the adapter again");
+    }
+    if (adapted.empty() && !kind.is_of_tokens)
         throw UserError(ExitCode::model, folder.weights_path(), "holds no {} of a layer, only whole tensors",
                         kind.peft_type)
             .hint("to merge it with peft, and to give the merged model");
@@ -294,10 +320,11 @@ void compare_ends(const AdapterFolder& folder, const TensorEntry& one, const Ten
         read_numbers(folder, other, first, right);
         const auto [bad, theirs] = std::ranges::mismatch(left, right);
         if (bad == left.end()) continue;
-        throw of_tensor(folder, one,
-                        fmt::format("is {} at element {}, where {} is {}, though \"ensure_weight_tying\" is true", *bad,
-                                    first + (bad - left.begin()), other.name, *theirs),
-                        "\"ensure_weight_tying\": false, if each end was trained by itself");
+        throw of_tensor(
+            folder, one,
+            fmt::format("is {} at element {}, where {}, which is tied to it, is {}", *bad, first + (bad - left.begin()),
+                        other.name, *theirs),
+            "an adapter that peft has saved; \"ensure_weight_tying\": false, if each end was trained by itself");
     }
 }
 
@@ -309,6 +336,13 @@ void check_peft_tables(const AdapterFolder& folder, const AdapterSettings& setti
         const TensorEntry *const one = folder.find(whole_name(model, name)), *const other = folder.find(whole_name(
                                                                                  model,
                                                                                  param_of(model, name).tied_name));
+        if (one != nullptr && other != nullptr) compare_ends(folder, *one, *other);
+    }
+    if (const std::string layer = shared_tokens(model, settings); !layer.empty()) {
+        const auto rows_of = [&](const std::string& name) {
+            return folder.find(fmt::format("{}{}.{}", kRoot, module_name(model, name), rows_part(settings)));
+        };
+        const TensorEntry *const one = rows_of(layer), *const other = rows_of(layer_name(model, kHeadLayer));
         if (one != nullptr && other != nullptr) compare_ends(folder, *one, *other);
     }
     if (base.tensors().empty()) return;

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "format/model_folder_writer.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/tokens.h"
 #include "model/adapters/whole.h"
 
 namespace windlass {
@@ -60,19 +61,25 @@ std::vector<std::string> target_names(const ModelSpec& model, const std::set<std
     return {adapted.begin(), adapted.end()};
 }
 
-// Part of an adapter of a linear layer.
+// Part of an adapter of a layer.
 bool is_of_layer(const ParamSpec& param) {
     return param.added && param.added->copy_of.empty();
 }
 
 bool is_saved(const ParamSpec& param) {
-    return param.added || param.is_whole;
+    return param.added ? param.added->first.kind != FirstValues::one_hot : param.is_whole;
+}
+
+// Of layers with an adapter of the model's kind.
+bool is_of_kind(const ModelSpec& model, const std::string& layer) {
+    return &kind_of_layer(*model.adapter, layer) == &find_adapter(model.adapter->kind);
 }
 
 std::set<std::string> adapted_modules(const ModelSpec& model) {
     std::set<std::string> modules;
     for (const ParamSpec& param : model.params) {
-        if (is_of_layer(param)) modules.insert(module_name(model, param.added->layer));
+        if (is_of_layer(param) && is_of_kind(model, param.added->layer))
+            modules.insert(module_name(model, param.added->layer));
     }
     return modules;
 }
@@ -111,6 +118,16 @@ void write_by_module(const ModelSpec& model, const AdapterKind& kind, Json& conf
     }
 }
 
+// The tokens of the table of tokens, or of each table by the name of its module.
+Json tokens_json(const ModelSpec& model) {
+    const auto& tokens = model.adapter->tokens;
+    if (const std::string layer = tokens.begin()->first; tokens.size() == 1 && layer != layer_name(model, kHeadLayer))
+        return tokens.begin()->second;
+    Json json = Json::object();
+    for (const auto& [layer, ids] : tokens) json[module_name(model, layer)] = ids;
+    return json;
+}
+
 std::string config_text(const ModelSpec& model, const PeftOptions& options) {
     const AdapterKind& kind = find_adapter(model.adapter->kind);
     Json config = {{"peft_type", kind.peft_type},
@@ -123,6 +140,7 @@ std::string config_text(const ModelSpec& model, const PeftOptions& options) {
                    {"modules_to_save", whole_modules(model)},
                    {"fan_in_fan_out", any_is_in_out(model)}};
     if (model.adapter->keeps_ties) config["ensure_weight_tying"] = true;
+    if (!kind.is_of_tokens && !model.adapter->tokens.empty()) config["trainable_token_indices"] = tokens_json(model);
     kind.write_config(*model.adapter, config);
     write_by_module(model, kind, config);
     // peft refuses names in such a list that are not among the targets, word by word.
@@ -135,19 +153,26 @@ std::string config_text(const ModelSpec& model, const PeftOptions& options) {
 
 // By the names of added parameters.
 std::map<std::string, Shape> peft_shapes(const ModelSpec& model) {
-    const AdapterKind& kind = find_adapter(model.adapter->kind);
     std::map<std::string, Shape> shapes;
     for (const int each : adapted_layers(model)) {
         const std::string layer = layer_name(model, each);
-        for (const AdapterPart& part : kind.parts(linear_layer(model, each), model.adapter->of_layer(layer)))
+        for (const AdapterPart& part :
+             kind_of_layer(*model.adapter, layer).parts(linear_layer(model, each), model.adapter->of_layer(layer)))
             shapes[fmt::format("{}.{}", layer, part.name)] = part.peft_shape;
     }
     return shapes;
 }
 
-// The names of a parameter's tensors: of a table that stays tied one for each end, which peft asks for.
+// The names of a parameter's tensors: of a table that stays tied one for each end, which peft asks for, and so of rows
+// of one where they are all that the adapter has.
 std::vector<std::string> names_in_file(const ModelSpec& model, const ParamSpec& param) {
     std::vector<std::string> names = {peft_name(model, param)};
+    if (is_token_rows(model, param) && is_of_kind(model, param.added->layer) &&
+        !shared_tokens(model, *model.adapter).empty()) {
+        ParamSpec twin = param;
+        twin.added->layer = layer_name(model, kHeadLayer);
+        names.push_back(peft_name(model, twin));
+    }
     if (model.adapter->keeps_ties && !param.added && !param.tied_name.empty()) {
         ParamSpec twin = param;
         twin.name = param.tied_name;
@@ -181,6 +206,12 @@ void write_numbers(ModelFolderWriter& writer, const std::string& name, const Par
     }
 }
 
+void add_own_rows(const ModelSpec& model, const ParamSpec& param, int64_t first, std::span<float> numbers,
+                  const ReadMasters& masters) {
+    const std::vector<float> own = own_rows(model, param, first, std::ssize(numbers), masters);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += own[i];
+}
+
 }  // namespace
 
 void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,
@@ -204,6 +235,7 @@ void save_peft(FileSystem& files, const std::string& target, const ModelSpec& mo
             for (int64_t first = 0; first < param.numel(); first += piece) {
                 numbers.resize(at(std::min(piece, param.numel() - first)));
                 masters(index, first, numbers);
+                if (is_token_rows(model, param)) add_own_rows(model, param, first, numbers, masters);
                 write_numbers(writer, name, param, first, numbers);
             }
         }

@@ -31,14 +31,6 @@ Ends ends_of(const ParamSpec& table) {
     return is_head(table.name) ? Ends{table.tied_name, table.name} : Ends{table.name, table.tied_name};
 }
 
-int find_param(const ModelSpec& model, const std::string& name) {
-    const auto found = std::ranges::find_if(model.params, [&](const ParamSpec& param) {
-        return !param.added && (param.name == name || (!param.tied_name.empty() && param.tied_name == name));
-    });
-    WINDLASS_CHECK(found != model.params.end(), "the model has no {}", name);
-    return static_cast<int>(found - model.params.begin());
-}
-
 TableCopy copy_of(const ModelSpec& model, int table, const std::string& end) {
     const ParamSpec& from = model.params[at(table)];
     const std::string module(without_weight(end));
@@ -71,6 +63,14 @@ void find_home(ModelSpec& model, int param) {
 }
 
 }  // namespace
+
+int find_param(const ModelSpec& model, const std::string& name) {
+    const auto found = std::ranges::find_if(model.params, [&](const ParamSpec& param) {
+        return !param.added && (param.name == name || (!param.tied_name.empty() && param.tied_name == name));
+    });
+    WINDLASS_CHECK(found != model.params.end(), "the model has no {}", name);
+    return static_cast<int>(found - model.params.begin());
+}
 
 std::string tree_name(const ModelSpec& model, std::string_view name) {
     if (is_head(name)) return fmt::format("{}{}", kHeadModule, name.substr(name.rfind('.')));

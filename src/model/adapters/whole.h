@@ -20,6 +20,9 @@ std::vector<std::string> params_of_modules(const ModelSpec& model, std::span<con
 // Whether a name in `modules` fits a module that has this parameter, by its name in transformers' tree.
 bool is_in_modules(std::string_view param, std::span<const std::string> modules);
 
+// The parameter of the model that has this name in its files; a tied table by either. None is a mistake of ours.
+int find_param(const ModelSpec& model, const std::string& name);
+
 // One end of a tied table that gets a parameter of its own.
 struct TableCopy {
     int of = 0;            // the model's parameter

@@ -9,6 +9,7 @@
 #include "format/model_folder.h"
 #include "format/model_folder_writer.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/tokens.h"
 #include "model/families.h"
 #include "model/load.h"
 #include "op/ops.h"
@@ -66,8 +67,23 @@ inline const std::vector<std::string>& peft_golden_names() {
                                                    "gpt2_table",
                                                    "dora",
                                                    "dora_conv1d",
-                                                   "dora_ranks"};
+                                                   "dora_ranks",
+                                                   "llama_tokens",
+                                                   "qwen2_tokens",
+                                                   "tokens"};
     return names;
+}
+
+// peft has rows of tokens where ours are differences from the base's rows.
+inline std::vector<float> less_own_rows(const ModelFolder& base, const ModelSpec& model, const ParamSpec& param,
+                                        std::vector<float> theirs) {
+    if (!is_token_rows(model, param)) return theirs;
+    const std::vector<float> own =
+        own_rows(model, param, 0, std::ssize(theirs), [&](int index, int64_t first, std::span<float> out) {
+            load_elements(base, model.params[static_cast<size_t>(index)], first, out);
+        });
+    for (size_t i = 0; i < theirs.size(); ++i) theirs[i] -= own[i];
+    return theirs;
 }
 
 // Numbers of an added parameter in the order of ours, not of peft's files.
@@ -83,15 +99,13 @@ inline std::vector<float> in_our_order(const ParamSpec& param, const std::vector
 // What adapter_config.json says, for each module of this model.
 inline AdapterSettings peft_settings(const AdapterFolder& folder, const ModelSpec& model) {
     PeftConfig config = read_peft_config(folder);
+    const FitsModule fits = [](const std::string& pattern, bool is_whole, const std::string& module) {
+        return std::regex_match(module, std::regex(is_whole ? pattern : "(.*\\.)?(" + pattern + ")"));
+    };
+    read_peft_tokens(folder, model, fits, config);
+    read_by_module(folder, model, fits, config.settings);
     read_peft_whole(folder, model, config);
-    AdapterSettings settings = config.settings;
-    read_by_module(
-        folder, model,
-        [](const std::string& pattern, bool is_whole, const std::string& module) {
-            return std::regex_match(module, std::regex(is_whole ? pattern : "(.*\\.)?(" + pattern + ")"));
-        },
-        settings);
-    return settings;
+    return config.settings;
 }
 
 inline ModelSpec build_text(const std::string& text) {

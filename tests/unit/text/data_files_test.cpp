@@ -123,6 +123,25 @@ TEST_F(DataFilesTest, OfFoldersNamedForSplitsAreTaken) {
     EXPECT_THAT(refusal("other"), HasSubstr("no rows but in the folder test"));
 }
 
+TEST_F(DataFilesTest, InFoldersOfAFolderAreNamed) {
+    make({"two/a/x.jsonl", "two/b/x.jsonl", "deep/data/train/x.jsonl", "deep/data/test/x.jsonl",
+          "many/en/train/x.jsonl", "many/de/train/x.jsonl"});
+    EXPECT_THAT(
+        refusal("two"),
+        HasSubstr(fmt::format("no rows but in folders a, b. Try: {0}/a; or several: [{0}/a, {0}/b]", folder_ / "two")));
+    EXPECT_THAT(refusal("deep"),
+                HasSubstr(fmt::format("no rows but in folders data/test, data/train. Try: {}/data", folder_ / "deep")));
+    EXPECT_THAT(find("deep/data", RowsUse::train), ElementsAre("deep/data/train/x.jsonl"));
+    EXPECT_THAT(refusal("many"), HasSubstr(fmt::format("or several: [{0}/de, {0}/en]", folder_ / "many")));
+}
+
+TEST_F(DataFilesTest, ThatLinkToNothingAreNamed) {
+    make({"links/train.jsonl"});
+    std::filesystem::create_symlink(folder_ / "gone.jsonl", folder_ / "links/more.jsonl");
+    EXPECT_THAT(refusal("links"),
+                HasSubstr(folder_ / "links/more.jsonl: is a link to a file that is not there. Try: "));
+}
+
 TEST_F(DataFilesTest, ToTrainOnAreNotTestFilesThatNobodyNamed) {
     make({"data/test.jsonl", "data/valid.jsonl"});
     EXPECT_THAT(refusal("data"), testing::AllOf(HasSubstr("holds validation and test files alone"),

@@ -153,11 +153,46 @@ TEST_F(OpenAdapter, RefusesMagnitudesAndTiedPairsOfTheTableAndTheHead) {
                               "lora_target_modules without it"));
     }
     config = {};
+    config.adapter = changed("use_dora", true, "llama_tables");
+    EXPECT_THAT(refusal(ExitCode::model, [&] { put(config); }),
+                HasSubstr("is DoRA's, which is implemented for linear layers other than the head. Try: to merge it"));
     config.adapter = changed("ensure_weight_tying", true, "granite_head");
     EXPECT_THAT(
         refusal(ExitCode::model, [&] { put(config, "granite"); }),
         HasSubstr("\"ensure_weight_tying\" is true, and lm_head has an adapter: one pair for both ends of a tied "
                   "table is not implemented"));
+}
+
+TEST_F(OpenAdapter, TrainsRowsOfTokensNextToLayersOrAlone) {
+    Config config;
+    config.adapter = "lora";
+    config.lora_target_modules = {"q_proj"};
+    config.trainable_token_indices = {"7", "lm_head=5", "3", "lm_head=0"};
+    const ModelSpec model = put(config);
+    EXPECT_EQ(model.adapter->tokens.at("model.embed_tokens"), (std::vector<int64_t>{7, 3}));
+    EXPECT_EQ(model.adapter->tokens.at("lm_head"), (std::vector<int64_t>{5, 0}));
+    config.adapter = "trainable_tokens";
+    EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }),
+                HasSubstr("adapter trainable_tokens has the same tokens in each table. Try: "));
+    config.trainable_token_indices = {"7"};
+    EXPECT_THAT(adapted(put(config)), ElementsAre("model.embed_tokens"));
+    EXPECT_EQ(put_folder(peft_golden("tokens"), "gemma2").adapter->tokens.size(), 1u);
+}
+
+TEST_F(OpenAdapter, RefusesRowsOfTablesThatHaveAnAdapterOrTrainWhole) {
+    Config config;
+    config.adapter = "lora";
+    config.lora_target_modules = {"q_proj", "embed_tokens"};
+    config.trainable_token_indices = {"7"};
+    EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }),
+                HasSubstr("trainable_token_indices: model.embed_tokens has tokens that train alone, and an adapter"));
+    config.lora_target_modules = {"q_proj", "lm_head"};
+    EXPECT_NO_THROW(put(config)) << "another table";
+    EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config, "qwen2"); }),
+                HasSubstr("and an adapter. Try: one of the two"));
+    config.lora_target_modules = {"q_proj"};
+    config.modules_to_save = {"embed_tokens"};
+    EXPECT_THAT(refusal(ExitCode::usage, [&] { put(config); }), HasSubstr("\"modules_to_save\" trains all of it"));
 }
 
 TEST_F(OpenAdapter, RefusesTheTableAndTheHeadOfOtherKinds) {

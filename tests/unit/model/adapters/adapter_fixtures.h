@@ -12,6 +12,7 @@
 #include "model/adapters/adapter.h"
 #include "model/adapters/first_weights.h"
 #include "model/adapters/peft.h"
+#include "model/adapters/tokens.h"
 #include "tests/unit/model/golden_numbers.h"
 #include "tests/unit/model/model_fixtures.h"
 #include "tests/unit/model/model_runner.h"
@@ -45,8 +46,9 @@ inline AdapterSettings small_settings(const AdapterKind& kind, bool has_magnitud
 // The adapter's numbers as they may be after some training: none is 0, and no two parameters are equal.
 inline void spread_added(const ModelSpec& model, ParamValues& values) {
     for (size_t param = 0; param < values.size(); ++param) {
-        if (!model.params[param].added) continue;
-        const auto mean = static_cast<float>(model.params[param].added->first_mean);
+        const auto& added = model.params[param].added;
+        if (!added || added->first.kind == FirstValues::one_hot) continue;
+        const auto mean = static_cast<float>(added->first.mean);
         for (size_t i = 0; i < values[param].size(); ++i)
             values[param][i] = mean + 0.2f * std::sin(0.7f * static_cast<float>(i) + static_cast<float>(param) + 0.3f);
     }
@@ -61,7 +63,8 @@ struct GoldenBase {
           numbers(SafetensorsReader::open(real_files(), golden_folder(name) + "/../golden.safetensors")) {}
 
     ModelSpec with(const AdapterSettings& settings) const {
-        return with_adapter(model, settings, linear_layers_of_layers(model));
+        const bool has_layers = !find_adapter(settings.kind).is_of_tokens;
+        return with_adapter(model, settings, has_layers ? linear_layers_of_layers(model) : std::vector<int>());
     }
     TokenBatch batch() const {
         const auto ids = read_numbers<int64_t>(numbers, "ids"), targets = read_numbers<int64_t>(numbers, "targets");
@@ -72,6 +75,21 @@ struct GoldenBase {
     ModelSpec model;
     SafetensorsReader numbers;
 };
+
+// The same on a base, of kinds for tokens: some that its batch has, of the table and of the head.
+inline AdapterSettings small_settings(const GoldenBase& base, const AdapterKind& kind, bool everywhere) {
+    AdapterSettings settings = small_settings(kind);
+    if (!kind.is_of_tokens) return settings;
+    const auto ids = read_numbers<int64_t>(base.numbers, "ids");
+    std::vector<int64_t> tokens = {ids[5]};
+    for (const int64_t id : ids) {
+        if (tokens.size() < 3 && std::ranges::find(tokens, id) == tokens.end()) tokens.push_back(id);
+    }
+    std::vector<ModuleTokens> said = {{"", tokens}};
+    if (everywhere) said.push_back({"lm_head", tokens});
+    settings.tokens = tokens_by_layer(base.model, said, ExitCode::usage, "test");
+    return settings;
+}
 
 // The layer of this model whose module transformers calls so.
 inline int weight_of_module(const ModelSpec& model, std::string_view module) {

@@ -228,7 +228,6 @@ TEST_F(PeftLoad, RefusesTablesOfKindsThatHaveNone) {
 TEST_F(PeftLoad, RefusesFieldsThatChangeTheMathematics) {
     const std::pair<const char*, Json> cases[] = {
         {"layer_replication", Json::array({Json::array({0, 2})})},
-        {"trainable_token_indices", {1, 2}},
         {"target_parameters", {"experts.down_proj"}},
         {"lora_bias", true},
         {"alora_invocation_tokens", {1}},

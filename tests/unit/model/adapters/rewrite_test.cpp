@@ -38,7 +38,7 @@ TEST(Rewrite, LeavesTheModelsOwnParametersInTheirPlaces) {
     for (const AdapterKind* kind : all_adapters()) {
         for (const std::string& name : golden_names()) {
             const GoldenBase base(name);
-            const ModelSpec model = base.with(small_settings(*kind));
+            const ModelSpec model = base.with(small_settings(base, *kind, /*everywhere=*/true));
             const std::vector<int64_t> before = global_offsets(base.model), after = global_offsets(model);
             ASSERT_GT(model.params.size(), base.model.params.size()) << name;
             for (size_t param = 0; param < base.model.params.size(); ++param) {
@@ -322,7 +322,7 @@ TEST(FirstMagnitudes, AreTheNormsOfTheWeights) {
 TEST_F(FirstWeights, OfWhatIsAddedToTheOutputAreNothing) {
     for (const ParamSpec& param : model_.params) {
         if (!param.added) continue;
-        EXPECT_EQ(param.added->first_bound == 0, param.added->part == "lora_B.weight") << param.name;
+        EXPECT_EQ(param.added->first.bound == 0, param.added->part == "lora_B.weight") << param.name;
     }
     param_ += 1;
     ASSERT_EQ(model_.params[at(param_)].added->part, "lora_B.weight");
