@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "text/chat_template.h"
+#include "jinja/chat_template.h"
 
 namespace windlass {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "text/byte_alphabet.h"
-#include "text/pre_tokenizer.h"
-#include "text/row_reader.h"
+#include "rows/row_reader.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/pre_tokenizer.h"
 
 namespace windlass {
 namespace {

@@ -46,7 +46,7 @@ struct Config {
     std::vector<std::string> train_data;
     std::vector<std::string> eval_data;
     double val_split = 0.0;  // below 1: share of the rows; from 1 on: number of rows
-    std::string task;        // whose rows these are: a name or a file (text/task.h); empty: rows as they are
+    std::string task;        // whose rows these are: a name or a file (task/task.h); empty: rows as they are
     std::optional<int64_t> train_samples, eval_samples;
     int64_t max_length = 1024;
     std::string truncation = "auto";

@@ -13,7 +13,7 @@
 #include "config/param_group_text.h"
 #include "config/preset.h"
 #include "config/run_place.h"
-#include "text/data_files.h"
+#include "rows/data_files.h"
 
 namespace windlass {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "op/batch.h"
+#include "rows/rows.h"
 #include "run/objective.h"
-#include "text/rows.h"
 
 namespace windlass {
 

@@ -9,7 +9,7 @@
 #include "data/data.h"
 #include "data/generation_config.h"
 #include "format/side_files.h"
-#include "text/row_reader.h"
+#include "rows/row_reader.h"
 
 namespace windlass {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "config/config.h"
-#include "text/chat_format.h"
+#include "rows/chat_format.h"
 
 namespace windlass {
 

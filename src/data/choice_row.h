@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

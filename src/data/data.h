@@ -14,9 +14,9 @@
 #include "config/config.h"
 #include "data/batch.h"
 #include "data/task_data.h"
+#include "rows/pack.h"
+#include "rows/token_cache.h"
 #include "run/objective.h"
-#include "text/pack.h"
-#include "text/token_cache.h"
 
 namespace windlass {
 

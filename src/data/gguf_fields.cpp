@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "text/chat_format.h"
-#include "text/ggml_tokens.h"
+#include "rows/chat_format.h"
+#include "tokenizer/ggml_tokens.h"
 
 namespace windlass {
 namespace {

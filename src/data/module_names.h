@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "model/adapters/peft.h"
-#include "text/pattern.h"
+#include "tokenizer/pattern.h"
 
 namespace windlass {
 

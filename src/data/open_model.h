@@ -10,7 +10,7 @@
 #include "format/model_folder.h"
 #include "method/trained_model.h"
 #include "model/save.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
-#include "text/answer_score.h"
+#include "task/answer_score.h"
 
 namespace windlass {
 namespace {

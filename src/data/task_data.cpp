@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "format/checksum.h"
-#include "text/row_reader.h"
-#include "text/rows.h"
+#include "rows/row_reader.h"
+#include "rows/rows.h"
 
 namespace windlass {
 namespace {

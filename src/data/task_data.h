@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "data/choice_row.h"
-#include "text/task.h"
-#include "text/tokenizer.h"
+#include "task/task.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

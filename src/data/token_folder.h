@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "text/token_cache.h"
+#include "rows/token_cache.h"
 
 namespace windlass {
 

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/prompt_ids.h"
-#include "text/stop_text.h"
+#include "rows/prompt_ids.h"
+#include "rows/stop_text.h"
 
 namespace windlass {
 namespace {

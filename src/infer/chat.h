@@ -9,7 +9,7 @@
 
 #include "base/json_fwd.h"
 #include "infer/generate.h"
-#include "text/chat_format.h"
+#include "rows/chat_format.h"
 
 namespace windlass {
 

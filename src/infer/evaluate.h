@@ -9,8 +9,8 @@
 #include "data/batch.h"
 #include "data/choice_row.h"
 #include "run/engine.h"
-#include "text/task.h"
-#include "text/tokenizer.h"
+#include "task/task.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

@@ -9,7 +9,7 @@
 #include "data/open_model.h"
 #include "plan/planner.h"
 #include "run/engine.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

@@ -9,7 +9,7 @@
 #include "data/task_data.h"
 #include "infer/evaluate.h"
 #include "infer/generate.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

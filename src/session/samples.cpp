@@ -1,8 +1,8 @@
 #include "session/samples.h"
 
 #include "base/error.h"
+#include "rows/prompt_ids.h"
 #include "schedule/decode_requests.h"
-#include "text/prompt_ids.h"
 
 namespace windlass {
 

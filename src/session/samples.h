@@ -8,9 +8,9 @@
 
 #include "config/config.h"
 #include "model/spec.h"
+#include "rows/chat_format.h"
 #include "schedule/lower.h"
-#include "text/chat_format.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

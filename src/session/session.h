@@ -23,7 +23,7 @@
 #include "state/best_step.h"
 #include "state/run_state.h"
 #include "state/save_output.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 

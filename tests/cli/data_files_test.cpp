@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tests/cli/sandbox.h"
-#include "tests/unit/text/compressed.h"
+#include "tests/unit/rows/compressed.h"
 
 namespace windlass::cli {
 namespace {

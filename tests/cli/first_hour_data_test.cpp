@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "tests/cli/first_hour.h"
-#include "tests/unit/text/compressed.h"
+#include "tests/unit/rows/compressed.h"
 
 namespace windlass::cli {
 namespace {

@@ -23,10 +23,10 @@
 #include "schedule/machine_profiles.h"
 #include "schedule/machine_text.h"
 #include "state/run_state.h"
+#include "task/task.h"
 #include "tests/place.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/base/temp_folder.h"
-#include "text/task.h"
 
 namespace windlass {
 namespace {

@@ -6,8 +6,8 @@
 #include "data/open_model.h"
 #include "infer/generate.h"
 #include "infer/inference.h"
+#include "rows/prompt_ids.h"
 #include "tests/train/train_fixture.h"
-#include "text/prompt_ids.h"
 
 namespace windlass {
 namespace {

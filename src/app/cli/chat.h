@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/config.h"
-#include "text/chat_format.h"
+#include "rows/chat_format.h"
 
 namespace windlass {
 

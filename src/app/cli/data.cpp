@@ -17,7 +17,7 @@
 #include "data/open_model.h"
 #include "format/model_folder.h"
 #include "model/families.h"
-#include "text/row_keys.h"
+#include "rows/row_keys.h"
 #include "train/progress.h"
 
 namespace windlass {

@@ -10,8 +10,8 @@
 #include "data/chats.h"
 #include "data/data.h"
 #include "data/token_folder.h"
-#include "text/data_files.h"
-#include "text/row_reader.h"
+#include "rows/data_files.h"
+#include "rows/row_reader.h"
 
 namespace windlass {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "app/cli/verbs.h"
 #include "infer/inference.h"
-#include "text/token_cache.h"
+#include "rows/token_cache.h"
 
 namespace windlass {
 

@@ -12,8 +12,8 @@
 #include "base/plural.h"
 #include "base/units.h"
 #include "infer/inference.h"
-#include "text/prompt_ids.h"
-#include "text/stop_text.h"
+#include "rows/prompt_ids.h"
+#include "rows/stop_text.h"
 
 namespace windlass {
 namespace {

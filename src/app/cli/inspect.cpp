@@ -5,9 +5,9 @@
 #include "base/units.h"
 #include "format/model_folder.h"
 #include "model/families.h"
+#include "rows/chat_format.h"
 #include "session/run_text.h"
-#include "text/chat_format.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace windlass {
 namespace {

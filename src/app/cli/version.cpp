@@ -5,7 +5,7 @@
 #include "device/cpu/isa.h"
 #include "device/cuda/runtime.h"
 #include "op/gemm.h"
-#include "text/task.h"
+#include "task/task.h"
 
 namespace windlass {
 

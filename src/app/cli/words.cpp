@@ -16,7 +16,7 @@
 #include "base/units.h"
 #include "config/adapter_place.h"
 #include "config/model_place.h"
-#include "text/data_files.h"
+#include "rows/data_files.h"
 
 namespace windlass {
 

@@ -6,7 +6,7 @@
 #include "base/shell_word.h"
 #include "config/config_keys.h"
 #include "config/foreign/draft.h"
-#include "text/data_files.h"
+#include "rows/data_files.h"
 
 namespace windlass {
 namespace {
