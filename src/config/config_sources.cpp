@@ -66,6 +66,7 @@ std::string add_pairs(const YAML::Node& map, Pairs pairs, ConfigEntry& entry) {
         else if (std::string problem = add_members(pair.second, values); !problem.empty())
             return problem;
         if (!pair.first.IsScalar()) return "a pattern has one number";
+        if (values.values.empty()) return fmt::format("{} has no value", pair.first.Scalar());
         for (const std::string& value : values.values)
             entry.values.push_back(fmt::format("{}={}", pair.first.Scalar(), value));
         if (entry.values.size() > kListMax) return fmt::format("more than {} members", kListMax);

@@ -130,7 +130,7 @@ void require_own_table(const ModelSpec& model, const std::vector<int>& layers, c
                         is_whole ? fmt::format("\"{}\" trains all of it", kWhole) : "an adapter")
             .hint(code == ExitCode::usage
                       ? fmt::format("one of the two: without {}, or the module left out of the other", kTokenIds)
-                      : "to merge it with peft, and to give the merged model");
+                      : "an adapter with one of the two");
     }
 }
 

@@ -194,46 +194,47 @@ std::optional<Advice> advice_for(FileSystem& files, const std::string& folder, R
     return std::nullopt;
 }
 
-// Folders that hold rows, of all that are so many levels inside; each with a slash at its end.
+// Folders inside of one that hold rows, down to so many levels; each with a slash at its end.
 Paths folders_with_rows(FileSystem& files, const std::string& folder, int levels) {
     Paths found;
     for (const std::string& inner : folders_in(files, folder)) {
-        if (levels > 1) {
-            const Paths deeper = folders_with_rows(files, inner, levels - 1);
-            found.insert(found.end(), deeper.begin(), deeper.end());
-        } else if (!matching(files, inner, "*").rows.empty()) {
-            found.push_back(inner);
-        }
+        if (!matching(files, inner, "*").rows.empty()) found.push_back(inner);
+        const Paths deeper = levels > 1 ? folders_with_rows(files, inner, levels - 1) : Paths();
+        found.insert(found.end(), deeper.begin(), deeper.end());
     }
     return found;
 }
 
-// What names these folders: of those of splits, where they are two levels inside, the folder that they are in, once.
-std::string way_to_folders(const Paths& folders, int levels) {
+// As a list has it.
+std::string list_item(const std::string& path) {
+    return path.find_first_of(",[]{}#\"' ") == path.npos ? path : fmt::format("\"{}\"", path);
+}
+
+// What names these folders: of those of splits in a folder of `folder` that one, once.
+std::string way_to_folders(const std::string& folder, const Paths& folders) {
     Paths ways;
     for (std::string way : folders) {
         way.pop_back();
-        if (levels == 2 && split_of_name(last_part(way))) way.resize(way.rfind('/'));
+        const std::string in = way.substr(0, way.rfind('/'));
+        if (in.size() > folder.size() && split_of_name(last_part(way))) way = in;
         if (std::ranges::find(ways, way) == ways.end()) ways.push_back(std::move(way));
     }
-    return ways.size() == 1 ? ways.front() : fmt::format("{}; or several: [{}]", ways.front(), listed(ways));
+    return ways.size() == 1 ? ways.front() : fmt::format("{}; or several: [{}]", ways.front(), listed(ways, list_item));
 }
 
 std::optional<Advice> advice_deeper(FileSystem& files, const std::string& folder, RowsUse use) {
-    for (const int levels : {1, 2}) {
-        const Paths found = folders_with_rows(files, folder, levels);
-        const auto name_in_folder = [&](const std::string& inner) {
-            return inner.substr(folder.size(), inner.size() - folder.size() - 1);
-        };
-        if (!found.empty())
-            return Advice{fmt::format("no rows but in {} {}", found.size() == 1 ? "the folder" : "folders",
-                                      listed(found, name_in_folder)),
-                          way_to_folders(found, levels)};
-        for (const std::string& inner : levels == 1 ? folders_in(files, folder) : Paths()) {
-            if (std::optional<Advice> advice = advice_for(files, inner, use)) {
-                advice->found += fmt::format(", in the folder {}", last_part(inner));
-                return advice;
-            }
+    const Paths found = folders_with_rows(files, folder, 2);
+    const auto name_in_folder = [&](const std::string& inner) {
+        return inner.substr(folder.size(), inner.size() - folder.size() - 1);
+    };
+    if (!found.empty())
+        return Advice{fmt::format("no rows but in {} {}", found.size() == 1 ? "the folder" : "folders",
+                                  listed(found, name_in_folder)),
+                      way_to_folders(folder, found)};
+    for (const std::string& inner : folders_in(files, folder)) {
+        if (std::optional<Advice> advice = advice_for(files, inner, use)) {
+            advice->found += fmt::format(", in the folder {}", last_part(inner));
+            return advice;
         }
     }
     return std::nullopt;

@@ -52,8 +52,8 @@ void run_task(const RunTask& task, const RunContext& context, const LaunchedMemo
         const WeightUse& use = task.weights[index];
         weight.base = Tensor(use.type, shape, memory.address(use.data));
         if (use.low.buffer != kNoBuffer) weight.low = Tensor(DType::i16, shape, memory.address(use.low));
-        if (!task.directions.empty())
-            bind_direction(segment.size, memory.address(task.directions[index]), shape, weight);
+        std::byte* const direction = task.directions.empty() ? nullptr : memory.address(task.directions[index]);
+        if (direction != nullptr) bind_direction(segment.size, direction, shape, weight);
         weights.push_back(weight);
         if (task.gradients.empty()) continue;
         GradientSink sink;

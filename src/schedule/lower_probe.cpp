@@ -204,6 +204,7 @@ class ProbeLowering {
         for (size_t index = 0; index < task.directions.size(); ++index) {
             const int param = in_.model.blocks[at(block)].params[index];
             const BufferSlice& slice = task.directions[index];
+            if (slice.buffer == kNoBuffer) continue;  // of a frozen weight
             const int64_t bytes = k_of(pass) * builder_.copy_bytes(pass, param);
             uses.push_back({slice.buffer, false, slice.offset, slice.offset + bytes});
         }

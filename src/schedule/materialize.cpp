@@ -51,8 +51,8 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
         const bool updates = wanted.updates && in_.is_stored_to(param);
         MaterializeParam each{.param = param, .updates = updates && is_home, .weights = stored.data};
         decide_updates(each, wanted.updates, fetched);
-        // All points of frozen parameters are the weights themselves.
-        const bool shares = copies > 0 && !tangents && !in_.param(param).trains();
+        // All points of frozen parameters are the weights themselves, and they have no directions.
+        const bool shares = copies > 0 && !in_.param(param).trains();
         if ((wants_plain || shares) && in_.converts(param)) each.plain = room(bytes);
         const auto made_at = [&](const BufferSlice& slice) { return WeightUse{slice, {}, in_.numerics.compute}; };
         const WeightUse plain = each.plain.buffer == kNoBuffer ? stored : made_at(each.plain);

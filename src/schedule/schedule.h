@@ -130,7 +130,8 @@ struct RunTask {
     std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
     std::vector<uint8_t> first_gradient;   // the buffer holds nothing yet
     BufferSlice cache_keys, cache_values;  // decoding
-    // Tangent: by the program's weights, k of each in the type that is computed with, or their factors.
+    // Tangent: by the program's weights, k of each in the type that is computed with, or their factors; kNoBuffer: of
+    // one that is frozen.
     std::vector<BufferSlice> directions;
 };
 

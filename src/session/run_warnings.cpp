@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/index.h"
 #include "base/plural.h"
@@ -76,7 +77,9 @@ Untrained untrained_in(const Session& session, const ParamSpec& table, const std
 std::string rows_advice(const ModelSpec& model, const ParamSpec& table, const std::vector<int32_t>& ids) {
     if (!model.adapter || model.adapter->kind == "lsp") return "";
     if (model.adapter->kind != "lora") return "modules_to_save: [embed_tokens, lm_head], ";
-    const std::string list = fmt::format("[{}]", fmt::join(ids, ", "));
+    std::set<int64_t> all(ids.begin(), ids.end());  // with those that train already
+    for (const auto& [layer, tokens] : model.adapter->tokens) all.insert(tokens.begin(), tokens.end());
+    const std::string list = fmt::format("[{}]", fmt::join(all, ", "));
     if (!table.tied_name.empty()) return fmt::format("trainable_token_indices: {}, ", list);
     return fmt::format("trainable_token_indices: {{embed_tokens: {0}, lm_head: {0}}}, ", list);
 }
@@ -117,12 +120,26 @@ void warn_of_tokens(const Session& session, std::vector<std::string>& warnings) 
     }
 }
 
+void warn_of_unknown_tokens(const Session& session, std::vector<std::string>& warnings) {
+    if (!session.tokenizer || !session.model.adapter) return;
+    std::set<int64_t> unknown;
+    for (const auto& [layer, tokens] : session.model.adapter->tokens)
+        std::ranges::copy_if(tokens, std::inserter(unknown, unknown.end()),
+                             [&](int64_t token) { return token >= session.tokenizer->vocab_size(); });
+    if (!unknown.empty())
+        warnings.push_back(
+            fmt::format("trainable_token_indices: {}: no text has these tokens, since the tokenizer's last "
+                        "one is {}. Try: a tokenizer with them, or other ids",
+                        fmt::join(unknown, ", "), session.tokenizer->vocab_size() - 1));
+}
+
 }  // namespace
 
 std::vector<std::string> run_warnings(const Session& session) {
     std::vector<std::string> warnings;
     if (std::string problem = rate_problem(session); !problem.empty()) warnings.push_back(std::move(problem));
     warn_of_tokens(session, warnings);
+    warn_of_unknown_tokens(session, warnings);
     return warnings;
 }
 

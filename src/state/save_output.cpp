@@ -28,6 +28,15 @@ void as_kept(const Param& param, std::span<float> numbers) {
     }
 }
 
+// Of what is not trained the numbers that the run computes with. References outlive what is returned.
+ReadMasters as_computed(const TrainedModel& model, const ReadMasters& masters) {
+    return [&](int index, int64_t first, std::span<float> out) {
+        masters(index, first, out);
+        const Param param = model.param(index);
+        if (!param.spec.added && !param.changes()) as_kept(param, out);
+    };
+}
+
 // A model whose table is tied in the base, and is not any longer. masters: by parameter of source.model.
 void save_untied(FileSystem& files, const OutputSource& source, const std::string& target, SaveOptions save,
                  const ReadMasters& masters) {
@@ -60,7 +69,7 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
     if (save.generation_config.empty()) save.generation_config = source.generation_config;
     // The run may have computed with other numbers for any parameter, with an adapter or not.
     if (options.form != OutputForm::merged_as_computed) save.unchanged = without_adapter(model);
-    const ReadMasters fused = fused_masters(model, parts);
+    const ReadMasters fused = fused_masters(model, parts, as_computed(model, masters));
     if (has_copies(model)) return save_untied(files, source, target, std::move(save), fused);
     save_model(files, source.base_folder, target, model, save, fused);
 }
@@ -122,11 +131,6 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
             .hint("--merged, for a whole model in another type or in files of another size");
     std::vector<std::string> never_replaced = save.never_replaced;
     never_replaced.push_back(source.base_folder);
-    const ReadMasters computed = [&](int index, int64_t first, std::span<float> out) {
-        masters(index, first, out);
-        const Param param = source.model.param(index);
-        if (!param.spec.added && !param.changes()) as_kept(param, out);
-    };
     const ModelName base = name_of_model(source.base_folder);
     save_peft(files, target, source.model,
               {.base_name = base.name,
@@ -135,7 +139,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
                .chat_template = save.chat_template,
                .overwrite = save.overwrite,
                .never_replaced = std::move(never_replaced)},
-              computed);
+              as_computed(source.model, masters));
 }
 
 int64_t output_bytes(FileSystem& files, const std::string& folder) {

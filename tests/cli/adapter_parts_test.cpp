@@ -70,6 +70,32 @@ TEST_F(AdapterParts, TrainRowsOfTokens) {
     }
 }
 
+// Rows replace the base's: merged, they are those of the adapter's folder, whatever the run kept of the base.
+TEST_F(AdapterParts, OfTokensAreMergedAsTheyAreWritten) {
+    const Settings over_8_bits = settings({{"adapter", "trainable_tokens"},
+                                           {"trainable_token_indices", "[1, 30, 12]"},
+                                           {"weight_storage", "f8"},
+                                           {"max_steps", "2"}});
+    Settings alone = over_8_bits;
+    alone.erase("lora_r");
+    must_succeed(sandbox_.train(alone));
+    const std::string merged = sandbox_ / "merged";
+    must_succeed(sandbox_.windlass({"export", sandbox_.out(), "--merged", "--dtype", "f32", "--to", merged}));
+    EXPECT_NEAR(loss(merged), loss(final_folder()), 1e-6);
+}
+
+// No pass gives directions to what is frozen: a sparse projector has none.
+TEST_F(AdapterParts, AreTrainedByEachMethodWithoutABackwardPass) {
+    for (const char* const adapter : {"lsp", "ia3", "lora"}) {
+        for (const char* const method : {"forward_gradient", "zeroth_order"}) {
+            Settings with = settings({{"adapter", adapter}, {"method", method}, {"max_steps", "1"}});
+            with.erase("lora_r");
+            if (adapter == std::string("lsp")) with["lsp_refresh"] = "0", with["lsp_d"] = "16";
+            must_succeed(sandbox_.train(with, {"--overwrite"}));
+        }
+    }
+}
+
 TEST_F(AdapterParts, OfTokensAreSaidByModuleAndRefusedWhereTheyAreNone) {
     const auto refused = [&](const std::string& adapter, const std::string& tokens) {
         Settings with = settings({{"adapter", adapter}, {"trainable_token_indices", tokens}});

@@ -5,6 +5,7 @@
 #include "base/index.h"
 #include "model/adapters/peft.h"
 #include "model/adapters/row_norms.h"
+#include "model/adapters/tokens.h"
 
 namespace windlass {
 namespace {
@@ -20,7 +21,8 @@ struct Adapted {
 
 class Fusing {
   public:
-    Fusing(const ModelSpec& model, const ReadMasters& masters) : model_(model), masters_(masters) {
+    Fusing(const ModelSpec& model, const ReadMasters& masters, ReadMasters computed)
+        : model_(model), masters_(masters), computed_(std::move(computed)) {
         std::map<std::string_view, int> index;
         for (size_t i = 0; i < model.params.size(); ++i) index[model.params[i].name] = static_cast<int>(i);
         for (const int each : adapted_layers(model)) {
@@ -58,6 +60,8 @@ class Fusing {
         for (const int part : adapted_[index].parts) {
             std::vector<float>& numbers = parts_.emplace_back(at(model_.params[at(part)].numel()));
             masters_(part, 0, numbers);
+            const ParamSpec& spec = model_.params[at(part)];
+            if (is_token_rows(model_, spec)) add_own_rows(model_, spec, 0, numbers, computed_);
         }
         loaded_ = static_cast<int64_t>(index);
         slopes_.clear();
@@ -79,6 +83,7 @@ class Fusing {
 
     const ModelSpec& model_;
     const ReadMasters& masters_;
+    ReadMasters computed_;
     std::vector<Adapted> adapted_;
     std::map<int, size_t> weights_, biases_;  // by parameter: its layer in adapted_
     std::vector<std::vector<float>> parts_;   // of one layer
@@ -111,10 +116,9 @@ void require_fusable(const ModelSpec& model) {
     }
 }
 
-ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters) {
-    return [fusing = std::make_shared<Fusing>(model, masters)](int param, int64_t first, std::span<float> out) {
-        fusing->read(param, first, out);
-    };
+ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters, const ReadMasters& computed) {
+    return [fusing = std::make_shared<Fusing>(model, masters, computed ? computed : masters)](
+               int param, int64_t first, std::span<float> out) { fusing->read(param, first, out); };
 }
 
 }  // namespace windlass

@@ -157,11 +157,18 @@ void read_by_module(const AdapterFolder& folder, const ModelSpec& model, const F
 namespace {
 
 std::vector<int64_t> tokens_of(const Json& list, const char* name, const std::string& where) {
-    const auto is_token = [](const Json& each) { return each.is_number_integer() && each >= 0 && each <= INT32_MAX; };
-    if (!list.is_array() || list.size() > static_cast<size_t>(kAdapterRankMax) || !std::ranges::all_of(list, is_token))
-        throw UserError(ExitCode::model, where, "\"{}\" holds {}, expected at most {} ids of tokens", name, shown(list),
-                        kAdapterRankMax)
+    if (!list.is_array())
+        throw UserError(ExitCode::model, where, "\"{}\" is {}, expected a list of ids of tokens", name, shown(list))
             .hint("an adapter that peft has saved");
+    if (list.size() > static_cast<size_t>(kAdapterRankMax))
+        throw UserError(ExitCode::model, where, "\"{}\" has {} tokens, at most {} are read", name, list.size(),
+                        kAdapterRankMax)
+            .hint("to merge it with peft, and to give the merged model");
+    for (const Json& each : list) {
+        if (each.is_number_integer() && each >= 0 && each <= INT32_MAX) continue;
+        throw UserError(ExitCode::model, where, "\"{}\" holds {}, expected ids of tokens", name, shown(each))
+            .hint("an adapter that peft has saved");
+    }
     return list.get<std::vector<int64_t>>();
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kRoot = "base_model.model.";
 constexpr std::string_view kTable = ".base_layer.weight";
+constexpr std::string_view kTokenRows = "trainable_tokens_delta";
 constexpr const char* kOtherTable = "the base that the adapter was trained over; or to merge it with peft";
 constexpr int64_t kLoadPieceElements = int64_t{1} << 18;
 
@@ -79,8 +80,7 @@ std::string reason_of(std::string_view name, const AdapterKind& kind) {
     if (name.ends_with("lora_magnitude_vector"))
         return fmt::format("it is DoRA's, but \"use_dora\" in {} is not true: peft would leave it out",
                            kAdapterConfigName);
-    if (name.ends_with("trainable_tokens_delta"))
-        return fmt::format("\"trainable_token_indices\" in {} names no tokens of this module", kAdapterConfigName);
+    if (name.ends_with(kTokenRows)) return fmt::format("{} names no tokens of this module", kAdapterConfigName);
     if (name.find(".lora_") == name.npos && name.find(".ia3_") == name.npos && name.find(".lsp_") == name.npos)
         return "it is no part of an adapter, and \"modules_to_save\" names no module that has it";
     return fmt::format("it belongs to no {} of this model", kind.write_narrow == nullptr ? "linear layer" : "layer");
@@ -136,8 +136,15 @@ void check_part(const AdapterFolder& folder, const TensorEntry& tensor, std::spa
         throw of_tensor(folder, tensor, fmt::format("its layer has {}, no {}", fmt::join(names, " and "), name),
                         "the base that the adapter was trained over");
     }
+    const std::string_view of = found->name.ends_with(kTokenRows) ? "tokens" : "rank";
     check_tensor(folder, tensor, found->peft_shape,
-                 fmt::format("this model's layer and the rank in {}", kAdapterConfigName));
+                 fmt::format("this model's layer and the {} in {}", of, kAdapterConfigName));
+}
+
+// Of this layer, or of the other end of its tied table.
+bool trains_tokens(const ModelSpec& base, int layer, const AdapterSettings& settings) {
+    const bool is_shared = layer == kHeadLayer && !shared_tokens(base, settings).empty();
+    return is_shared || settings.tokens.contains(layer_name(base, layer));
 }
 
 std::vector<AdapterPart> parts_of(const ModelSpec& base, int layer, const AdapterSettings& settings) {
@@ -211,12 +218,14 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
         }
         const std::optional<PeftPlace> place = place_of(tensor.name, kind, settings);
         const auto layer = place ? layers.find(place->module) : layers.end();
-        if (layer == layers.end())
+        const bool has_tokens = place && place->part.ends_with(kTokenRows);
+        if (layer == layers.end() || (has_tokens && !trains_tokens(base, layer->second, settings)))
             throw of_tensor(folder, tensor, reason_of(tensor.name, kind),
                             "the base that the adapter was trained over, whose layers have other names than this "
                             "model's; or to merge it with peft");
         // Of a tied table peft may write the rows under both names (check_peft_tables).
-        const bool is_twin = layer->second == kHeadLayer && !shared_tokens(base, settings).empty();
+        const bool is_twin =
+            layer->second == kHeadLayer && place->part == rows_part(settings) && !shared_tokens(base, settings).empty();
         const int each =
             is_twin ? layers.find(module_name(base, shared_tokens(base, settings)))->second : layer->second;
         if (!may_adapt(base, each, settings) && !settings.tokens.contains(layer_name(base, each)))
@@ -310,7 +319,8 @@ void compare_table(const AdapterFolder& folder, const TensorEntry& tensor, const
 }
 
 // The ends of a table that stays tied, where the file has both.
-void compare_ends(const AdapterFolder& folder, const TensorEntry& one, const TensorEntry& other) {
+void compare_ends(const AdapterFolder& folder, const TensorEntry& one, const TensorEntry& other,
+                  const std::string& way_out) {
     std::vector<float> left, right;
     const int64_t count = one.shape.numel();
     for (int64_t first = 0; first < count; first += kLoadPieceElements) {
@@ -320,11 +330,10 @@ void compare_ends(const AdapterFolder& folder, const TensorEntry& one, const Ten
         read_numbers(folder, other, first, right);
         const auto [bad, theirs] = std::ranges::mismatch(left, right);
         if (bad == left.end()) continue;
-        throw of_tensor(
-            folder, one,
-            fmt::format("is {} at element {}, where {}, which is tied to it, is {}", *bad, first + (bad - left.begin()),
-                        other.name, *theirs),
-            "an adapter that peft has saved; \"ensure_weight_tying\": false, if each end was trained by itself");
+        throw of_tensor(folder, one,
+                        fmt::format("is {} at element {}, where {}, which is tied to it, is {}", *bad,
+                                    first + (bad - left.begin()), other.name, *theirs),
+                        way_out);
     }
 }
 
@@ -336,14 +345,18 @@ void check_peft_tables(const AdapterFolder& folder, const AdapterSettings& setti
         const TensorEntry *const one = folder.find(whole_name(model, name)), *const other = folder.find(whole_name(
                                                                                  model,
                                                                                  param_of(model, name).tied_name));
-        if (one != nullptr && other != nullptr) compare_ends(folder, *one, *other);
+        if (one != nullptr && other != nullptr)
+            compare_ends(
+                folder, *one, *other,
+                "\"ensure_weight_tying\": false, if each end was trained by itself; or fetch the adapter again");
     }
     if (const std::string layer = shared_tokens(model, settings); !layer.empty()) {
         const auto rows_of = [&](const std::string& name) {
             return folder.find(fmt::format("{}{}.{}", kRoot, module_name(model, name), rows_part(settings)));
         };
         const TensorEntry *const one = rows_of(layer), *const other = rows_of(layer_name(model, kHeadLayer));
-        if (one != nullptr && other != nullptr) compare_ends(folder, *one, *other);
+        if (one != nullptr && other != nullptr)
+            compare_ends(folder, *one, *other, "the adapter as peft saved it; fetch it again");
     }
     if (base.tensors().empty()) return;
     const LayersByName layers = layers_by_name(model, find_adapter(settings.kind));

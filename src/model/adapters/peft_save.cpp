@@ -206,12 +206,6 @@ void write_numbers(ModelFolderWriter& writer, const std::string& name, const Par
     }
 }
 
-void add_own_rows(const ModelSpec& model, const ParamSpec& param, int64_t first, std::span<float> numbers,
-                  const ReadMasters& masters) {
-    const std::vector<float> own = own_rows(model, param, first, std::ssize(numbers), masters);
-    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += own[i];
-}
-
 }  // namespace
 
 void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,

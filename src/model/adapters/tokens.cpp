@@ -55,7 +55,7 @@ int write(ProgramBuilder& program, const AdapterPlace& place, const AdapterSetti
     return program.apply(kAdd, value_name(place, "with_tokens"), {place.out, added});
 }
 
-// The table and the head are stored [vocabulary, width].
+// The table and the head are stored [vocabulary, width]; the first part has the rows themselves (fuse.cpp).
 void fuse(const LinearLayer& layer, const AdapterSettings& settings, std::span<const std::vector<float>> parts,
           const FuseRun& run) {
     if (run.is_bias) return;
@@ -63,7 +63,7 @@ void fuse(const LinearLayer& layer, const AdapterSettings& settings, std::span<c
     for (int64_t i = 0; i < std::ssize(run.numbers); ++i) {
         const int64_t row = (run.first + i) / width, col = (run.first + i) % width;
         for (int64_t k = 0; k < settings.rank; ++k) {
-            if (parts[1][at(row * settings.rank + k)] != 0) run.numbers[at(i)] += parts[0][at(k * width + col)];
+            if (parts[1][at(row * settings.rank + k)] != 0) run.numbers[at(i)] = parts[0][at(k * width + col)];
         }
     }
 }
@@ -153,7 +153,9 @@ std::map<std::string, std::vector<int64_t>, std::less<>> tokens_by_layer(const M
     if (!tokens.contains(ends.table) || tokens[ends.table] != tokens[ends.head])
         throw UserError(code, where, "{} is one end of a tied table: with tokens of its own there would be two tables",
                         module_name(model, ends.head))
-            .hint(fmt::format("the tokens of {}, which are those of both ends", module_name(model, ends.table)));
+            .hint(code == ExitCode::usage
+                      ? fmt::format("the tokens of {}, which are those of both ends", module_name(model, ends.table))
+                      : "an adapter whose tokens are those of both ends");
     tokens.erase(ends.head);
     return tokens;
 }
@@ -195,6 +197,12 @@ std::vector<float> own_rows(const ModelSpec& model, const ParamSpec& rows, int64
         own.insert(own.end(), from, from + some);
     }
     return own;
+}
+
+void add_own_rows(const ModelSpec& model, const ParamSpec& rows, int64_t first, std::span<float> numbers,
+                  const ReadMasters& table) {
+    const std::vector<float> own = own_rows(model, rows, first, std::ssize(numbers), table);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += own[i];
 }
 
 }  // namespace windlass

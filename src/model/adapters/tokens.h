@@ -41,5 +41,8 @@ bool is_token_rows(const ModelSpec& model, const ParamSpec& param);
 // the model in pieces that begin and end with a block of 64, or end with the parameter.
 std::vector<float> own_rows(const ModelSpec& model, const ParamSpec& rows, int64_t first, int64_t count,
                             const ReadMasters& table);
+// Makes the rows of a D's numbers from `first` on.
+void add_own_rows(const ModelSpec& model, const ParamSpec& rows, int64_t first, std::span<float> numbers,
+                  const ReadMasters& table);
 
 }  // namespace windlass

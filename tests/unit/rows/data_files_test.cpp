@@ -132,6 +132,9 @@ TEST_F(DataFilesTest, InFoldersOfAFolderAreNamed) {
     EXPECT_THAT(refusal("deep"),
                 HasSubstr(fmt::format("no rows but in folders data/test, data/train. Try: {}/data", folder_ / "deep")));
     EXPECT_THAT(find("deep/data", RowsUse::train), ElementsAre("deep/data/train/x.jsonl"));
+    make({"mixed/a/x.jsonl", "mixed/b/c/x.jsonl", "odd/a b/x.jsonl", "odd/c, d/x.jsonl"});
+    EXPECT_THAT(refusal("mixed"), HasSubstr("no rows but in folders a, b/c. Try: "));
+    EXPECT_THAT(refusal("odd"), HasSubstr(fmt::format("[\"{0}/a b\", \"{0}/c, d\"]", folder_ / "odd")));
     EXPECT_THAT(refusal("many"), HasSubstr(fmt::format("or several: [{0}/de, {0}/en]", folder_ / "many")));
 }
 

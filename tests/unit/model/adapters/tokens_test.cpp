@@ -91,17 +91,18 @@ TEST_F(TrainedTokens, RefuseWhatTheModelLacks) {
 TEST_F(TrainedTokens, OfFoldersAreRefusedByTheirField) {
     const char* const field = "trainable_token_indices";
     for (const Json& value : {Json("7"), Json({7.5}), Json({-1}), Json({{"embed_tokens", 7}}), Json(true)})
-        EXPECT_THAT(refused_folder("llama_tokens", "llama", field, value),
-                    HasSubstr("\"trainable_token_indices\" holds "))
+        EXPECT_THAT(refused_folder("llama_tokens", "llama", field, value), HasSubstr("\"trainable_token_indices\" "))
             << value;
+    EXPECT_THAT(refused_folder("llama_tokens", "llama", field, {7, -3, 41}),
+                HasSubstr("\"trainable_token_indices\" holds -3, expected ids of tokens"));
     EXPECT_THAT(refused_folder("llama_tokens", "llama", field, {7, 3, 1000}), HasSubstr("1000 is no token"));
     EXPECT_THAT(refused_folder("llama_tokens", "llama", field, nullptr),
-                HasSubstr("\"trainable_token_indices\" in adapter_config.json names no tokens of this module"));
+                HasSubstr("adapter_config.json names no tokens of this module"));
     EXPECT_THAT(refused_folder("llama_tokens", "llama", field, {7, 3, 41}),
                 HasSubstr("lm_head.token_adapter.trainable_tokens_delta"));
     EXPECT_THAT(refused_folder("qwen2_tokens", "qwen2", field, {7, 3, 41}),
-                HasSubstr("is [2, 32], expected [3, 32] of this model's layer"));
-    EXPECT_THAT(refused_folder("tokens", "gemma2", "token_indices", Json()), HasSubstr("\"token_indices\" holds null"));
+                HasSubstr("is [2, 32], expected [3, 32] of this model's layer and the tokens in adapter_config.json"));
+    EXPECT_THAT(refused_folder("tokens", "gemma2", "token_indices", Json()), HasSubstr("\"token_indices\" is null"));
     EXPECT_THAT(refused_folder("tokens", "gemma2", "target_modules", "model.norm"),
                 HasSubstr("\"model.norm\" is neither the table of tokens nor the head"));
 }
