@@ -71,18 +71,6 @@ inline float sigmoid(float x) {
     return 1.0f / (1.0f + exp_float(-x));
 }
 
-// GELU by tanh: y = x (1 + tanh v) / 2 = x s(2v) with the sigmoid s and v = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks
-// and Gimpel, "Gaussian Error Linear Units"): the sigmoid form loses no digits where tanh v is near -1.
-struct GeluTanh {
-    static constexpr float kTwoRoot2OverPi = 1.5957691216f;
-    static constexpr float kCubic = 0.044715f;
-    static float value(float x) { return x * sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x)); }
-    static float slope(float x) {
-        const float s = sigmoid(kTwoRoot2OverPi * (x + kCubic * x * x * x));
-        return s + x * s * (1.0f - s) * kTwoRoot2OverPi * (1.0f + 3.0f * kCubic * x * x);
-    }
-};
-
 // tanh x within 2 units in the last place; NaN stays NaN. Near zero x + x^3 Q(x^2), with Q fitted for |x| <= 0.625
 // (relative error 5e-9); beyond that, 1 - 2 / (e^(2|x|) + 1) loses no digits.
 inline float tanh_float(float x) {

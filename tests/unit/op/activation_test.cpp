@@ -5,21 +5,11 @@
 #include <limits>
 #include <numbers>
 
-#include "op/gelu.h"
-#include "op/loops_cpu.h"
-#include "op/relu.h"
-#include "op/swiglu.h"
+#include "op/pointwise/cells_cpu.h"
 #include "tests/unit/op/every_isa.h"
 
 namespace windlass {
 namespace {
-
-constexpr IsaKernel<const PointwiseLoops> kExact{&baseline::kGeluExactLoops, &avx2::kGeluExactLoops,
-                                                 &avx512::kGeluExactLoops};
-constexpr IsaKernel<const PointwiseLoops> kTanh{&baseline::kGeluTanhLoops, &avx2::kGeluTanhLoops,
-                                                &avx512::kGeluTanhLoops};
-constexpr IsaKernel<const PointwiseLoops> kSwiglu{&baseline::kSwigluLoops, &avx2::kSwigluLoops, &avx512::kSwigluLoops};
-constexpr IsaKernel<const PointwiseLoops> kRelu{&baseline::kReluLoops, &avx2::kReluLoops, &avx512::kReluLoops};
 
 std::vector<float> grid(float from, float to, float step) {
     std::vector<float> numbers;
@@ -62,14 +52,16 @@ double sigmoid(double x) {
 TEST(Gelu, ExactKeepsItsDigitsInTheTail) {
     on_every_isa([] {
         const std::vector<float> x = grid(-7, 9, 0.00137f);
-        EXPECT_LT(worst(x, apply(kExact.pick()->forward, x), [](double v) { return v * distribution(v); }), 3e-6);
+        EXPECT_LT(worst(x, apply(pointwise_loops(Pointwise::gelu_exact).forward, x),
+                        [](double v) { return v * distribution(v); }),
+                  3e-6);
     });
 }
 
 TEST(Gelu, SlopeOfExact) {
     on_every_isa([] {
         const std::vector<float> x = grid(-7, 9, 0.00137f);
-        const std::vector<float> got = apply(kExact.pick()->backward, x);
+        const std::vector<float> got = apply(pointwise_loops(Pointwise::gelu_exact).backward, x);
         for (size_t i = 0; i < x.size(); ++i) {  // absolute: the slope crosses zero
             ASSERT_NEAR(got[i], distribution(x[i]) + x[i] * density(x[i]), 3e-7) << x[i];
         }
@@ -82,21 +74,24 @@ TEST(Gelu, TanhKeepsItsDigitsInTheTail) {
         const auto want = [](double v) {
             return v * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v));
         };
-        EXPECT_LT(worst(x, apply(kTanh.pick()->forward, x), want), 3e-6);
+        EXPECT_LT(worst(x, apply(pointwise_loops(Pointwise::gelu_tanh).forward, x), want), 3e-6);
     });
 }
 
 TEST(Swiglu, SiluIsAccurate) {
     on_every_isa([] {
         const std::vector<float> x = grid(-25, 25, 0.0037f);
-        EXPECT_LT(worst(x, apply(kSwiglu.pick()->forward, x), [](double v) { return v * sigmoid(v); }), 1e-6);
+        EXPECT_LT(
+            worst(x, apply(pointwise_loops(Pointwise::silu_gate).forward, x), [](double v) { return v * sigmoid(v); }),
+            1e-6);
     });
 }
 
 TEST(Activations, SaturateWithoutSurprises) {
     const std::vector<float> large = {-3e38f, -1e10f, -300.0f, 300.0f, 1e10f};
     on_every_isa([&] {
-        for (const PointwiseLoops* loops : {kExact.pick(), kSwiglu.pick()}) {
+        for (const PointwiseLoops* loops :
+             {&pointwise_loops(Pointwise::gelu_exact), &pointwise_loops(Pointwise::silu_gate)}) {
             const std::vector<float> y = apply(loops->forward, large), slope = apply(loops->backward, large);
             for (size_t i = 0; i < large.size(); ++i) {
                 EXPECT_NEAR(y[i], std::max(large[i], 0.0f), 6.0f) << large[i];  // silu(-3e38) is -3e38 / e^87
@@ -111,10 +106,14 @@ TEST(Activations, NanStaysNan) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> x(37, nan);
     on_every_isa([&] {
-        for (const PointwiseLoops* loops : {kExact.pick(), kTanh.pick(), kSwiglu.pick(), kRelu.pick()}) {
+        for (const PointwiseLoops* loops :
+             {&pointwise_loops(Pointwise::gelu_exact), &pointwise_loops(Pointwise::gelu_tanh),
+              &pointwise_loops(Pointwise::silu_gate), &pointwise_loops(Pointwise::relu)}) {
             for (const float y : apply(loops->forward, x)) EXPECT_TRUE(std::isnan(y));
         }
-        for (const PointwiseLoops* loops : {kExact.pick(), kTanh.pick(), kSwiglu.pick()}) {
+        for (const PointwiseLoops* loops :
+             {&pointwise_loops(Pointwise::gelu_exact), &pointwise_loops(Pointwise::gelu_tanh),
+              &pointwise_loops(Pointwise::silu_gate)}) {
             for (const float y : apply(loops->backward, x)) EXPECT_TRUE(std::isnan(y));
         }
     });

@@ -1,14 +1,9 @@
-#include "op/swiglu.h"
-
 #include "op/cuda_kernels.h"
-#include "op/loops_cpu.h"
-#include "op/ops.h"
+#include "op/pointwise/cells_cpu.h"
 #include "op/sample.h"
 
 namespace windlass {
 namespace swiglu_op {
-
-constexpr BackwardReads kReads{.in = true};
 
 void infer(OpSpec& spec) {
     if (spec.get<SwigluAttrs>().packed) {
@@ -24,7 +19,7 @@ void infer(OpSpec& spec) {
 
 // An exponential and a division count ten.
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
-    return streaming_cost(spec, size, mode, {22, 28, 29}, kReads);
+    return streaming_cost(spec, size, mode, {22, 28, 29}, SwigluTraits::kReads);
 }
 
 std::string describe(const OpSpec& spec) {
@@ -55,8 +50,6 @@ std::vector<OpCase> cases() {
             packed("gelu, packed", 48, gelu_tanh)};
 }
 
-constexpr OpKernels kCpu{.forward = swiglu_forward_cpu, .vjp = swiglu_backward_cpu, .jvp = swiglu_tangent_cpu};
-
 }  // namespace swiglu_op
 
 constinit const OpRecord kSwiglu = {
@@ -65,9 +58,9 @@ constinit const OpRecord kSwiglu = {
     .sample = sample_rows,
     .describe = swiglu_op::describe,
     .same_attributes = equal_attributes<SwigluAttrs>,
-    .reads = swiglu_op::kReads,
+    .reads = SwigluTraits::kReads,
     .cases = swiglu_op::cases,
-    .cells = cells_of({.cost = swiglu_op::cost, .kernels = &swiglu_op::kCpu},
+    .cells = cells_of({.cost = swiglu_op::cost, .kernels = &PointwiseCpu<SwigluTraits>::kKernels},
                       {.cost = swiglu_op::cost, .kernels = &kSwigluCuda}),
 };
 

@@ -1,8 +1,5 @@
-#include "op/add.h"
-
 #include "op/cuda_kernels.h"
-#include "op/loops_cpu.h"
-#include "op/ops.h"
+#include "op/pointwise/cells_cpu.h"
 
 namespace windlass {
 namespace add_op {
@@ -21,8 +18,6 @@ std::vector<OpCase> cases() {
     return {{.name = "narrow", .spec = {.in = {{48}, {48}}}}, {.name = "ragged", .spec = {.in = {{1037}, {1037}}}}};
 }
 
-constexpr OpKernels kCpu{.forward = add_forward_cpu, .vjp = add_backward_cpu, .jvp = add_tangent_cpu};
-
 }  // namespace add_op
 
 constinit const OpRecord kAdd = {
@@ -30,7 +25,8 @@ constinit const OpRecord kAdd = {
     .infer = add_op::infer,
     .passes_gradient = true,
     .cases = add_op::cases,
-    .cells = cells_of({.cost = add_op::cost, .kernels = &add_op::kCpu}, {.cost = add_op::cost, .kernels = &kAddCuda}),
+    .cells = cells_of({.cost = add_op::cost, .kernels = &PointwiseCpu<AddTraits>::kKernels},
+                      {.cost = add_op::cost, .kernels = &kAddCuda}),
 };
 
 }  // namespace windlass

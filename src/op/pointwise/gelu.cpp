@@ -1,14 +1,9 @@
-#include "op/gelu.h"
-
 #include "op/cuda_kernels.h"
-#include "op/loops_cpu.h"
-#include "op/ops.h"
+#include "op/pointwise/cells_cpu.h"
 #include "op/sample.h"
 
 namespace windlass {
 namespace gelu_op {
-
-constexpr BackwardReads kReads{.in = true};
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "gelu needs one input and no weights");
@@ -18,7 +13,7 @@ void infer(OpSpec& spec) {
 
 // An exponential and a division count ten.
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
-    return streaming_cost(spec, size, mode, {26, 34, 34}, kReads);
+    return streaming_cost(spec, size, mode, {26, 34, 34}, GeluTraits::kReads);
 }
 
 std::string describe(const OpSpec& spec) {
@@ -34,8 +29,6 @@ std::vector<OpCase> cases() {
             of("tanh", GeluAttrs::Kind::tanh, 1037, 2.0), of("tanh_wide", GeluAttrs::Kind::tanh, 64, 8.0)};
 }
 
-constexpr OpKernels kCpu{.forward = gelu_forward_cpu, .vjp = gelu_backward_cpu, .jvp = gelu_tangent_cpu};
-
 }  // namespace gelu_op
 
 constinit const OpRecord kGelu = {
@@ -44,10 +37,10 @@ constinit const OpRecord kGelu = {
     .sample = sample_rows,
     .describe = gelu_op::describe,
     .same_attributes = equal_attributes<GeluAttrs>,
-    .reads = gelu_op::kReads,
+    .reads = GeluTraits::kReads,
     .cases = gelu_op::cases,
-    .cells =
-        cells_of({.cost = gelu_op::cost, .kernels = &gelu_op::kCpu}, {.cost = gelu_op::cost, .kernels = &kGeluCuda}),
+    .cells = cells_of({.cost = gelu_op::cost, .kernels = &PointwiseCpu<GeluTraits>::kKernels},
+                      {.cost = gelu_op::cost, .kernels = &kGeluCuda}),
 };
 
 }  // namespace windlass

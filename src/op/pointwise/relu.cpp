@@ -1,14 +1,9 @@
-#include "op/relu.h"
-
 #include "op/cuda_kernels.h"
-#include "op/loops_cpu.h"
-#include "op/ops.h"
+#include "op/pointwise/cells_cpu.h"
 #include "op/sample.h"
 
 namespace windlass {
 namespace relu_op {
-
-constexpr BackwardReads kReads{.out = true};
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "relu needs one input and no weights");
@@ -16,14 +11,12 @@ void infer(OpSpec& spec) {
 }
 
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
-    return streaming_cost(spec, size, mode, {1, 1, 1}, kReads);
+    return streaming_cost(spec, size, mode, {1, 1, 1}, ReluTraits::kReads);
 }
 
 std::vector<OpCase> cases() {
     return {{.name = "narrow", .spec = {.in = {{48}}}}, {.name = "ragged", .spec = {.in = {{1037}}}}};
 }
-
-constexpr OpKernels kCpu{.forward = relu_forward_cpu, .vjp = relu_backward_cpu, .jvp = relu_tangent_cpu};
 
 }  // namespace relu_op
 
@@ -31,10 +24,10 @@ constinit const OpRecord kRelu = {
     .name = "relu",
     .infer = relu_op::infer,
     .sample = sample_rows,
-    .reads = relu_op::kReads,
+    .reads = ReluTraits::kReads,
     .cases = relu_op::cases,
-    .cells =
-        cells_of({.cost = relu_op::cost, .kernels = &relu_op::kCpu}, {.cost = relu_op::cost, .kernels = &kReluCuda}),
+    .cells = cells_of({.cost = relu_op::cost, .kernels = &PointwiseCpu<ReluTraits>::kKernels},
+                      {.cost = relu_op::cost, .kernels = &kReluCuda}),
 };
 
 }  // namespace windlass
