@@ -1,8 +1,13 @@
-#include "op/cuda_kernels.h"
-#include "op/pointwise/cells_cpu.h"
+#include "op/pointwise/cells.h"
 
 namespace windlass {
 namespace add_op {
+
+struct Traits {
+    using View = WholeCall;
+    static constexpr BackwardReads kReads{};
+    static Pointwise formula(const OpSpec&) { return Pointwise::add; }
+};
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 2 && spec.weights.empty() && spec.in[0] == spec.in[1],
@@ -25,8 +30,7 @@ constinit const OpRecord kAdd = {
     .infer = add_op::infer,
     .passes_gradient = true,
     .cases = add_op::cases,
-    .cells = cells_of({.cost = add_op::cost, .kernels = &PointwiseCpu<AddTraits>::kKernels},
-                      {.cost = add_op::cost, .kernels = &kAddCuda}),
+    .cells = pointwise_cells<add_op::Traits>(add_op::cost),
 };
 
 }  // namespace windlass

@@ -1,4 +1,4 @@
-#include "op/pointwise/cells_cpu.h"
+#include "op/pointwise/cells.h"
 
 namespace windlass {
 

@@ -6,6 +6,8 @@
 // compiled for an instruction set stays in its object.
 #pragma once
 
+#include <cstdint>
+
 #ifdef __device__  // nvcc, or the runtime that takes its place on the CPU
 #define WINDLASS_FORMULA __device__ static
 #else
@@ -13,6 +15,10 @@
 #endif
 
 namespace windlass {
+
+// In the order of AllFormulas.
+enum class Pointwise : uint8_t { add, relu, tanh, gelu_exact, gelu_tanh, silu_gate, gelu_gate };
+inline constexpr int kPointwiseCount = 7;
 
 template <typename Math>
 struct AddFormulas {

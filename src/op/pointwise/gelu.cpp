@@ -1,9 +1,17 @@
-#include "op/cuda_kernels.h"
-#include "op/pointwise/cells_cpu.h"
+#include "op/pointwise/cells.h"
 #include "op/sample.h"
 
 namespace windlass {
 namespace gelu_op {
+
+struct Traits {
+    using View = WholeCall;
+    static constexpr BackwardReads kReads{.in = true};
+    static Pointwise formula(const OpSpec& spec) {
+        const bool is_exact = spec.get<GeluAttrs>().kind == GeluAttrs::Kind::exact;
+        return is_exact ? Pointwise::gelu_exact : Pointwise::gelu_tanh;
+    }
+};
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "gelu needs one input and no weights");
@@ -13,7 +21,7 @@ void infer(OpSpec& spec) {
 
 // An exponential and a division count ten.
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
-    return streaming_cost(spec, size, mode, {26, 34, 34}, GeluTraits::kReads);
+    return streaming_cost(spec, size, mode, {26, 34, 34}, Traits::kReads);
 }
 
 std::string describe(const OpSpec& spec) {
@@ -37,10 +45,9 @@ constinit const OpRecord kGelu = {
     .sample = sample_rows,
     .describe = gelu_op::describe,
     .same_attributes = equal_attributes<GeluAttrs>,
-    .reads = GeluTraits::kReads,
+    .reads = gelu_op::Traits::kReads,
     .cases = gelu_op::cases,
-    .cells = cells_of({.cost = gelu_op::cost, .kernels = &PointwiseCpu<GeluTraits>::kKernels},
-                      {.cost = gelu_op::cost, .kernels = &kGeluCuda}),
+    .cells = pointwise_cells<gelu_op::Traits>(gelu_op::cost),
 };
 
 }  // namespace windlass

@@ -1,7 +1,7 @@
 // launches_cuda.h: launches of the CUDA kernels of ops that work number by number.
 #pragma once
 
-#include "op/pointwise/pointwise.h"
+#include "op/pointwise/formulas.h"
 #include "op/pointwise_cuda.h"
 
 namespace windlass {

@@ -1,4 +1,3 @@
-#include "op/pointwise/formulas.h"
 #include "op/pointwise/launches_cuda.h"
 #include "op/pointwise_kernel_cuda.h"
 

@@ -1,6 +1,5 @@
 #include "op/loops_inline.h"
-#include "op/pointwise/formulas.h"
-#include "op/pointwise/pointwise.h"
+#include "op/pointwise/loops.h"
 
 namespace windlass {
 namespace WINDLASS_ISA {

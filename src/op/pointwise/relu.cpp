@@ -1,9 +1,14 @@
-#include "op/cuda_kernels.h"
-#include "op/pointwise/cells_cpu.h"
+#include "op/pointwise/cells.h"
 #include "op/sample.h"
 
 namespace windlass {
 namespace relu_op {
+
+struct Traits {
+    using View = WholeCall;
+    static constexpr BackwardReads kReads{.out = true};
+    static Pointwise formula(const OpSpec&) { return Pointwise::relu; }
+};
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "relu needs one input and no weights");
@@ -11,7 +16,7 @@ void infer(OpSpec& spec) {
 }
 
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
-    return streaming_cost(spec, size, mode, {1, 1, 1}, ReluTraits::kReads);
+    return streaming_cost(spec, size, mode, {1, 1, 1}, Traits::kReads);
 }
 
 std::vector<OpCase> cases() {
@@ -24,10 +29,9 @@ constinit const OpRecord kRelu = {
     .name = "relu",
     .infer = relu_op::infer,
     .sample = sample_rows,
-    .reads = ReluTraits::kReads,
+    .reads = relu_op::Traits::kReads,
     .cases = relu_op::cases,
-    .cells = cells_of({.cost = relu_op::cost, .kernels = &PointwiseCpu<ReluTraits>::kKernels},
-                      {.cost = relu_op::cost, .kernels = &kReluCuda}),
+    .cells = pointwise_cells<relu_op::Traits>(relu_op::cost),
 };
 
 }  // namespace windlass

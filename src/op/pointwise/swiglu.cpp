@@ -1,9 +1,18 @@
-#include "op/cuda_kernels.h"
-#include "op/pointwise/cells_cpu.h"
+#include "op/pointwise/cells.h"
+#include "op/pointwise/swiglu_halves.h"
 #include "op/sample.h"
 
 namespace windlass {
 namespace swiglu_op {
+
+struct Traits {
+    using View = SwigluHalves;
+    static constexpr BackwardReads kReads{.in = true};
+    static Pointwise formula(const OpSpec& spec) {
+        const bool is_silu = spec.get<SwigluAttrs>().kind == SwigluAttrs::Kind::silu;
+        return is_silu ? Pointwise::silu_gate : Pointwise::gelu_gate;
+    }
+};
 
 void infer(OpSpec& spec) {
     if (spec.get<SwigluAttrs>().packed) {
@@ -19,7 +28,7 @@ void infer(OpSpec& spec) {
 
 // An exponential and a division count ten.
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
-    return streaming_cost(spec, size, mode, {22, 28, 29}, SwigluTraits::kReads);
+    return streaming_cost(spec, size, mode, {22, 28, 29}, Traits::kReads);
 }
 
 std::string describe(const OpSpec& spec) {
@@ -58,10 +67,9 @@ constinit const OpRecord kSwiglu = {
     .sample = sample_rows,
     .describe = swiglu_op::describe,
     .same_attributes = equal_attributes<SwigluAttrs>,
-    .reads = SwigluTraits::kReads,
+    .reads = swiglu_op::Traits::kReads,
     .cases = swiglu_op::cases,
-    .cells = cells_of({.cost = swiglu_op::cost, .kernels = &PointwiseCpu<SwigluTraits>::kKernels},
-                      {.cost = swiglu_op::cost, .kernels = &kSwigluCuda}),
+    .cells = pointwise_cells<swiglu_op::Traits>(swiglu_op::cost),
 };
 
 }  // namespace windlass

@@ -1,9 +1,14 @@
-#include "op/cuda_kernels.h"
-#include "op/pointwise/cells_cpu.h"
+#include "op/pointwise/cells.h"
 #include "op/sample.h"
 
 namespace windlass {
 namespace tanh_op {
+
+struct Traits {
+    using View = WholeCall;
+    static constexpr BackwardReads kReads{.out = true};
+    static Pointwise formula(const OpSpec&) { return Pointwise::tanh; }
+};
 
 void infer(OpSpec& spec) {
     WINDLASS_CHECK(spec.in.size() == 1 && spec.weights.empty(), "tanh needs one input and no weights");
@@ -12,7 +17,7 @@ void infer(OpSpec& spec) {
 
 // An exponential and a division count ten.
 Cost cost(const OpSpec& spec, const OpSize& size, DiffMode mode) {
-    return streaming_cost(spec, size, mode, {24, 3, 27}, TanhTraits::kReads);
+    return streaming_cost(spec, size, mode, {24, 3, 27}, Traits::kReads);
 }
 
 std::vector<OpCase> cases() {
@@ -27,10 +32,9 @@ constinit const OpRecord kTanh = {
     .name = "tanh",
     .infer = tanh_op::infer,
     .sample = sample_rows,
-    .reads = TanhTraits::kReads,
+    .reads = tanh_op::Traits::kReads,
     .cases = tanh_op::cases,
-    .cells = cells_of({.cost = tanh_op::cost, .kernels = &PointwiseCpu<TanhTraits>::kKernels},
-                      {.cost = tanh_op::cost, .kernels = &kTanhCuda}),
+    .cells = pointwise_cells<tanh_op::Traits>(tanh_op::cost),
 };
 
 }  // namespace windlass

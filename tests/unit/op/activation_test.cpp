@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "op/pointwise/cells_cpu.h"
+#include "op/pointwise/cells.h"
 #include "tests/unit/op/every_isa.h"
 
 namespace windlass {
