@@ -175,10 +175,10 @@ function(windlass_test_main_library target scope)
   target_link_libraries(${target} PUBLIC GTest::gmock GTest::gtest fmt::fmt)
 endfunction()
 
-#   windlass_test(<name> <folder> [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...] [READS <part>...]
-#                 [MINUTES <n>] [APART] [LOW] [SIMT])
+#   windlass_test(<name> <folder> [ALSO <folder>...] [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...]
+#                 [READS <part>...] [MINUTES <n>] [APART] [LOW] [SIMT])
 #
-# makes one GoogleTest program of tests/<folder>/*.cpp and one ctest entry, <name>. Test suites whose names begin with
+# makes one GoogleTest program of tests/<folder>/*.cpp, and those of the folders of ALSO, and one ctest entry, <name>. Test suites whose names begin with
 # Slow are an entry of their own, <name>_slow, with the label slow. NEEDS names programs that the tests run. MINUTES is
 # about how long it takes: the longest begin first, so that none is left running alone. An entry that hangs is ended after
 # a quarter of an hour, a slow one after an hour: several times what they take where others compute, too.
@@ -191,13 +191,17 @@ endfunction()
 # With WINDLASS_SANITIZED_FLOORS there is a second program and entry, <name>_sanitized, unless the label is plain: the
 # same objects of the tests, linked with the instrumented floors. So tests are compiled once.
 function(windlass_test name folder)
-  cmake_parse_arguments(ARG "APART;LOW;SIMT" "MINUTES;PARTS" "SEES;LINK;LABELS;NEEDS;READS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp)
+  cmake_parse_arguments(ARG "APART;LOW;SIMT" "MINUTES;PARTS" "ALSO;SEES;LINK;LABELS;NEEDS;READS" ${ARGN})
+  set(folders ${folder} ${ARG_ALSO})
+  list(TRANSFORM folders PREPEND tests/)
+  list(TRANSFORM folders PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE patterns)
+  list(TRANSFORM patterns APPEND /*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
   if(NOT sources)
     return()
   endif()
   windlass_floors_below(parts ${ARG_SEES})
-  list(APPEND parts tests/${folder} ${ARG_READS})
+  list(APPEND parts ${folders} ${ARG_READS})
   if(ARG_SIMT)
     list(APPEND parts tests/simt)
   endif()

@@ -1,5 +1,5 @@
-// cuda_kernels.h: the CUDA kernels of each op that has its own. x_cuda.cpp defines those of x; no_cuda.cpp is there in its place in
-// builds without CUDA, and has none.
+// cuda_kernels.h: the CUDA kernels of each op that has its own. x_cuda.cpp defines those of x; no_cuda.cpp is there in
+// its place in builds without CUDA, and has none.
 #pragma once
 
 #include "op/op.h"

@@ -210,7 +210,7 @@ std::string list_item(const std::string& path) {
     return path.find_first_of(",[]{}#\"' ") == path.npos ? path : fmt::format("\"{}\"", path);
 }
 
-// What names these folders: of those of splits in a folder of `folder` that one, once.
+// What names these folders: a folder inside of `folder` with splits by itself, once.
 std::string way_to_folders(const std::string& folder, const Paths& folders) {
     Paths ways;
     for (std::string way : folders) {

@@ -83,8 +83,8 @@ int64_t peft_bytes(const ModelSpec& model);
 void require_fusable(const ModelSpec& model);
 
 // What is evaluated, as weights of the base alone: of a layer with an adapter, what `masters` gives for its own
-// parameters with what the adapter has learnt. Rows of tokens replace the base's, of which `computed` gives what the
-// run computed with; null: as `masters`, which outlives what is returned.
+// parameters with what the adapter has learnt. Rows of tokens replace the base's: `computed` gives
+// those that the run computed with; null: as `masters`, which outlives what is returned.
 ReadMasters fused_masters(const ModelSpec& model, const ReadMasters& masters, const ReadMasters& computed = nullptr);
 // By parameter, whether it has nothing of an adapter: neither weight nor bias of a layer with one.
 std::vector<uint8_t> without_adapter(const ModelSpec& model);

@@ -36,7 +36,7 @@ struct PointwiseCells {
     static std::span<const Tensor> read_by_backward(const OpCall& call) {
         return Traits::kReads.in ? call.in : Traits::kReads.out ? call.out : std::span<const Tensor>();
     }
-    // Tangents of what is linear read no value.
+    // A linear op has tangents that read no value.
     static std::span<const Tensor> read_by_tangent(const OpCall& call) {
         return Traits::kReads.in || Traits::kReads.out ? call.in : std::span<const Tensor>();
     }
