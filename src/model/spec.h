@@ -27,6 +27,8 @@ enum class FirstValues {
 struct FirstRule {
     FirstValues kind = FirstValues::uniform;
     double mean = 0, bound = 0;
+
+    bool is_in_files() const { return kind != FirstValues::one_hot; }
 };
 
 // What makes a parameter that no model folder has: an adapter's, next to a layer.

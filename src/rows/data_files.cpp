@@ -194,7 +194,7 @@ std::optional<Advice> advice_for(FileSystem& files, const std::string& folder, R
     return std::nullopt;
 }
 
-// Folders inside of one that hold rows, down to so many levels; each with a slash at its end.
+// Folders inside a folder, at most `levels` deep, that hold rows; each with a slash at its end.
 Paths folders_with_rows(FileSystem& files, const std::string& folder, int levels) {
     Paths found;
     for (const std::string& inner : folders_in(files, folder)) {

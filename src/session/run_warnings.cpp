@@ -76,7 +76,7 @@ Untrained untrained_in(const Session& session, const ParamSpec& table, const std
 // The key that trains these rows next to the run's adapter.
 std::string rows_advice(const ModelSpec& model, const ParamSpec& table, const std::vector<int32_t>& ids) {
     if (!model.adapter || model.adapter->kind == "lsp") return "";
-    if (model.adapter->kind != "lora") return "modules_to_save: [embed_tokens, lm_head], ";
+    if (model.adapter->kind == "ia3") return "modules_to_save: [embed_tokens, lm_head], ";
     std::set<int64_t> all(ids.begin(), ids.end());  // with those that train already
     for (const auto& [layer, tokens] : model.adapter->tokens) all.insert(tokens.begin(), tokens.end());
     const std::string list = fmt::format("[{}]", fmt::join(all, ", "));

@@ -209,6 +209,9 @@ TEST_F(TurnEnd, IsWarnedOfWhereTheBaseNeverLearnedIt) {
     EXPECT_THAT(said(settings_), HasSubstr("Try: the Instruct version of the base, trainable_token_indices: " + both));
     settings_["trainable_token_indices"] = fmt::format("[{0}, lm_head={0}]", eos_);
     EXPECT_THAT(said(settings_), Not(HasSubstr("never learned")));
+    settings_["adapter"] = "trainable_tokens";  // which trains no module whole
+    settings_["trainable_token_indices"] = "[7]";
+    EXPECT_THAT(said(settings_), HasSubstr("Try: the Instruct version of the base, trainable_token_indices: " + both));
     settings_.erase("trainable_token_indices");
     settings_.erase("adapter");  // then the tables are trained
     EXPECT_THAT(said(settings_), Not(HasSubstr("never learned")));

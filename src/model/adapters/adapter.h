@@ -41,8 +41,6 @@ struct AdapterPart {
     bool trains = true;
     bool is_turned = false;    // peft_shape is `shape` transposed, and so are the numbers in peft's files
     DType dtype = DType::f32;  // that holds all values that it may have
-
-    bool is_in_files() const { return first.kind != FirstValues::one_hot; }
 };
 
 // Where a kind writes what is after a layer.

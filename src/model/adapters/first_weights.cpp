@@ -85,7 +85,7 @@ ReadMasters first_weights(const ModelFolder& base, const ModelSpec& model, uint6
     return [of = First{base, model, seed, std::move(as_kept)}, adapter, starts = global_offsets(model)](
                int index, int64_t first, std::span<float> out) {
         const ParamSpec& param = of.model.params[at(index)];
-        const bool is_in_files = param.added ? param.added->first.kind != FirstValues::one_hot : param.is_whole;
+        const bool is_in_files = param.added ? param.added->first.is_in_files() : param.is_whole;
         if (adapter != nullptr && is_in_files) return of.read(*adapter, param, first, out);
         if (param.added) return of.make(*param.added, starts[at(index)], first, out);
         load_elements(of.base, param, first, out);

@@ -102,7 +102,7 @@ std::optional<PeftPlace> place_of(std::string_view name, const AdapterKind& kind
         std::ranges::move(kind_of_layer(settings, layer).parts({1, 1}, settings.of_layer(layer)),
                           std::back_inserter(parts));
     for (const AdapterPart& part : parts) {
-        if (!part.is_in_files() || !name.ends_with(part.name) || name.size() <= part.name.size() + 1) continue;
+        if (!part.first.is_in_files() || !name.ends_with(part.name) || name.size() <= part.name.size() + 1) continue;
         const size_t dot = name.size() - part.name.size() - 1;
         if (name[dot] == '.') return PeftPlace{name.substr(0, dot), name.substr(dot + 1)};
     }
@@ -131,7 +131,7 @@ void check_part(const AdapterFolder& folder, const TensorEntry& tensor, std::spa
     if (found == parts.end()) {
         std::vector<std::string> names;
         for (const AdapterPart& part : parts) {
-            if (part.is_in_files()) names.push_back(part.name);
+            if (part.first.is_in_files()) names.push_back(part.name);
         }
         throw of_tensor(folder, tensor, fmt::format("its layer has {}, no {}", fmt::join(names, " and "), name),
                         "the base that the adapter was trained over");
@@ -241,7 +241,7 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
     for (const auto& [each, parts] : found) {
         const std::string layer = layer_name(base, each);
         for (const AdapterPart& part : parts_of(base, each, settings)) {
-            if (part.is_in_files() && !parts.contains(part.name))
+            if (part.first.is_in_files() && !parts.contains(part.name))
                 throw UserError(ExitCode::model, folder.weights_path(), "has {} of {}, but not its {}", *parts.begin(),
                                 module_name(base, layer), part.name)
                     .hint("the file is incomplete; fetch the adapter again");

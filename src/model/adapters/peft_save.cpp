@@ -67,7 +67,7 @@ bool is_of_layer(const ParamSpec& param) {
 }
 
 bool is_saved(const ParamSpec& param) {
-    return param.added ? param.added->first.kind != FirstValues::one_hot : param.is_whole;
+    return param.added ? param.added->first.is_in_files() : param.is_whole;
 }
 
 // Of layers with an adapter of the model's kind.

@@ -176,8 +176,7 @@ void one_hot(const std::vector<int64_t>& tokens, int64_t first, std::span<float>
 }
 
 bool is_token_rows(const ModelSpec& model, const ParamSpec& param) {
-    return param.added && model.adapter->tokens.contains(param.added->layer) &&
-           param.added->first.kind != FirstValues::one_hot;
+    return param.added && model.adapter->tokens.contains(param.added->layer) && param.added->first.is_in_files();
 }
 
 std::vector<float> own_rows(const ModelSpec& model, const ParamSpec& rows, int64_t first, int64_t count,
