@@ -80,7 +80,7 @@ inline bool sets_adapter(Arguments& a, const std::string& key, const std::string
 // What finds a norm by a second backward finds none.
 inline void set_method(Arguments& a, const std::string& method) {
     a.method = method;
-    a.options.max_grad_norm = find_method(method).recipe({}).uses_gradients_at_once ? 0 : kNormNeverReached;
+    a.options.max_grad_norm = find_method(method).recipe({}).uses_gradients_at_once() ? 0 : kNormNeverReached;
 }
 
 inline void set_compared(Arguments& a, const std::string& name) {

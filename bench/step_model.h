@@ -55,7 +55,7 @@ inline TrainedModel model_of(const Arguments& a, ModelFolder& folder) {
     HfConfig config = folder.config();
     ModelSpec spec = build_model(config, folder.tensors());
     const Recipe recipe = make_recipe(a.method, a.options);
-    if (a.seeded && (!a.adapter.empty() || recipe.uses_gradients_at_once)) {
+    if (a.seeded && (!a.adapter.empty() || recipe.uses_gradients_at_once())) {
         for (ParamSpec& param : spec.params) param.file_dtype = a.dtype;
     }
     if (!a.adapter.empty()) {

@@ -38,9 +38,9 @@ inline void print_profile(const OpProfile& profile, const Schedule& schedule, co
     int64_t update = 0, arrive = 0, reduce = 0;
     for (size_t i = 0; i < schedule.tasks.size(); ++i) {
         const int64_t ns = report.tasks[i].end_ns - report.tasks[i].start_ns;
-        if (schedule.tasks[i].verb == Verb::update) update += ns;
-        if (schedule.tasks[i].verb == Verb::materialize) arrive += ns;
-        if (schedule.tasks[i].verb == Verb::reduce) reduce += ns;
+        if (schedule.tasks[i].verb != Verb::param) continue;
+        const ParamTask& task = schedule.params[static_cast<size_t>(schedule.tasks[i].payload)];
+        (task.kernel->has_update_rate ? update : task.uses(ParamSlot::plain) ? arrive : reduce) += ns;
     }
     lines.emplace_back(update * steps, "update");
     lines.emplace_back(arrive * steps, "update and probe");

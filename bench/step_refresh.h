@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "method/projector/refresh.h"
 #include "method/trained_model.h"
 #include "run/engine.h"
 #include "schedule/lower.h"
@@ -21,10 +22,11 @@ inline constexpr int kRefreshIterations = 10;
 inline std::vector<ScheduleRequest> requests_of(const Arguments& a) {
     std::vector<ScheduleRequest> requests = {{ScheduleRequest::Kind::train, a.rows, a.length, a.micro}};
     if (a.refresh_rows > 0)
-        requests.push_back({.kind = ScheduleRequest::Kind::refresh,
+        requests.push_back({.kind = ScheduleRequest::Kind::phase,
                             .rows = a.rows,
                             .sequence_length = a.length,
                             .micro_batches = 2 * static_cast<int>(div_up(a.refresh_rows / 2, a.rows)),
+                            .phase = &kProjectorRefresh,
                             .iterations = kRefreshIterations});
     return requests;
 }
@@ -38,8 +40,8 @@ inline void print_refresh(const Arguments& a, Engine& engine, StepInput input, d
     input.params = {.step = a.steps + 2, .head = {.loss_scale = 1.0 / static_cast<double>(batch.count())}};
     StepReport report;
     for (int time = 0; time < 2; ++time) {
-        report = engine.refresh(schedule, input);
-        engine.commit_refresh(a.steps + 1, "{}");
+        report = engine.run_phase(schedule, input);
+        engine.commit_phase(a.steps + 1, "{}");
         ++input.params.step;
     }
     if (a.digest) {
@@ -48,13 +50,12 @@ inline void print_refresh(const Arguments& a, Engine& engine, StepInput input, d
         fmt::print("digest {:016x} of refreshed weights\n", digest.value());
     }
     const auto accepted =
-        std::ranges::count_if(report.refreshed, [](const RefreshedLayer& each) { return each.refit.accepted; });
+        std::ranges::count_if(report.groups, [](const GroupReport& each) { return each.figures.back() != 0; });
     fmt::print(
         "refresh: {:.1f} s, {} rows of {} tokens, {} layers of which {} were fitted anew, {} iterations at most; one "
         "before each {} steps of {:.2f} s: {:.2f} % of a run\n",
-        report.seconds, schedule.micro_batches * a.rows, a.length, report.refreshed.size(), accepted,
-        kRefreshIterations, kRefreshSteps, step_seconds,
-        100 * report.seconds / (report.seconds + kRefreshSteps * step_seconds));
+        report.seconds, schedule.micro_batches * a.rows, a.length, report.groups.size(), accepted, kRefreshIterations,
+        kRefreshSteps, step_seconds, 100 * report.seconds / (report.seconds + kRefreshSteps * step_seconds));
 }
 
 }  // namespace windlass

@@ -18,8 +18,8 @@
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "measure.h"
+#include "method/norm.h"
 #include "method/recipe.h"
-#include "run/norm.h"
 #include "schedule/numerics.h"
 
 namespace windlass {
@@ -48,16 +48,16 @@ void update_all(Arrays& arrays, const Recipe& recipe, const StepParams& step, St
             const bool scale = recipe.state[s].per > 1;  // behind the codes
             state.push_back(room.data() + (scale ? kElements : 0) + state_bytes(recipe.state[s], first));
         }
-        recipe.update[0]({.param = param,
-                          .first = first,
-                          .element = first,
-                          .count = kChunkElements,
-                          .hi = reinterpret_cast<uint16_t*>(arrays.hi.data()) + first,
-                          .lo = reinterpret_cast<int16_t*>(arrays.lo.data()) + first,
-                          .state = state,
-                          .gradient = reinterpret_cast<const float*>(arrays.gradient.data()) + first,
-                          .step = &step},
-                         stream);
+        recipe.update()->cells[0]({.param = param,
+                                   .first = first,
+                                   .element = first,
+                                   .count = kChunkElements,
+                                   .hi = reinterpret_cast<uint16_t*>(arrays.hi.data()) + first,
+                                   .lo = reinterpret_cast<int16_t*>(arrays.lo.data()) + first,
+                                   .state = state,
+                                   .gradient = reinterpret_cast<float*>(arrays.gradient.data()) + first,
+                                   .step = &step},
+                                  stream);
     }
 }
 
@@ -147,7 +147,7 @@ void run(int threads, StateFormat format) {
         norms.push_back(seconds_of(
             [&] { sum_squares(reinterpret_cast<const float*>(arrays.gradient.data()), kElements, partial, stream); }));
     }
-    const double count = static_cast<double>(kElements), update_bytes = recipe.update_bytes_per_element * count;
+    const double count = static_cast<double>(kElements), update_bytes = recipe.update()->bytes_per_element * count;
     const double possible = std::max(best_rate(28 * count, passes), best_rate(8 * count, copies));
     fmt::print(
         "{} threads, {}, {}: update {}, {:.2f} G parameters/s, {:.2f} of what memory gives ({:.1f} GB/s in place, "

@@ -34,7 +34,8 @@ TrainedModel layers_of_7b(int layers) {
 // AdamW as the paper runs it: without a norm of all gradients there is nothing to wait for, and no guess.
 Recipe unclipped() {
     Recipe recipe = make_recipe("adamw", {});
-    recipe.needs_grad_norm = false;
+    std::erase_if(recipe.acts, [](const Act& act) { return act.kernel == &kSumSquares; });
+    recipe.decisions.clear();
     return recipe;
 }
 
@@ -75,7 +76,7 @@ Machine machine_of(const LayerCosts& costs, const TrainedModel& model, const Rec
     machine.link_down_bytes_per_s = gradient * numbers / costs.down;
     machine.link_both_bytes_per_s = machine.link_up_bytes_per_s + machine.link_down_bytes_per_s;
     // The update's own bytes, and the gradient widened to f32 before it.
-    machine.update_bytes_per_s = numbers * (recipe.update_bytes_per_element + gradient + 4) / costs.host;
+    machine.update_bytes_per_s = numbers * (recipe.update()->bytes_per_element + gradient + 4) / costs.host;
     return machine;
 }
 

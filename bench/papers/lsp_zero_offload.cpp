@@ -15,9 +15,9 @@ void wait_for_all_updates(ScheduleSet& set) {
     std::vector<Task> before, behind;
     for (Task& task : schedule.tasks) {
         const bool goes_up = task.verb == Verb::move && schedule.moves[at(task.payload)].kind == MoveKind::up;
-        if (task.verb == Verb::update) {
-            const UpdateChunk& chunk = schedule.updates[at(task.payload)].chunks[0];
-            last = {chunk.lo.buffer, false, chunk.lo.offset, chunk.lo.offset + 1};
+        if (task.verb == Verb::param && schedule.params[at(task.payload)].kernel->is_update) {
+            const ParamChunk& chunk = schedule.params[at(task.payload)].chunks[0];
+            last = {chunk.low.buffer, false, chunk.low.offset, chunk.low.offset + 1};
         }
         (goes_up && last.buffer != kNoBuffer ? behind : before).push_back(std::move(task));
     }

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "base/math.h"
+#include "method/recipe.h"
 
 namespace windlass {
 namespace {
@@ -78,6 +79,7 @@ class Writer {
         schedule_.size.compute = DType::bf16;
         schedule_.size.threads = machine.threads;
         schedule_.host_threads = machine.threads;
+        schedule_.params = {{.kernel = find_method("adamw").recipe({}).update(), .chunks = {{}}}};
         share_of(kept);
     }
 
@@ -111,8 +113,11 @@ class Writer {
 
     // Adds a task that waits for others; gives its index.
     int add(LaneKind lane, Demand demand, std::initializer_list<int> waits) {
-        const Verb verb = lane == LaneKind::compute ? Verb::run : lane == LaneKind::host ? Verb::update : Verb::move;
-        Task task{.verb = verb, .lane = find_lane(schedule_.lanes, lane), .demand = demand};
+        const Verb verb = lane == LaneKind::compute ? Verb::run : lane == LaneKind::host ? Verb::param : Verb::move;
+        Task task{.verb = verb,
+                  .lane = find_lane(schedule_.lanes, lane_beside(lane, 0)),
+                  .payload = verb == Verb::param ? 0 : -1,
+                  .demand = demand};
         for (const int other : waits) {
             if (other == kNoTask) continue;
             const size_t index = static_cast<size_t>(other);

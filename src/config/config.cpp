@@ -82,7 +82,7 @@ void check_data(const Config& c, Problems& problems) {
 }
 
 bool uses_gradients_at_once(const Config& c) {
-    return find_method(c.method).recipe({}).uses_gradients_at_once;
+    return find_method(c.method).recipe({}).uses_gradients_at_once();
 }
 
 double usual_rate(const Config& c) {

@@ -128,7 +128,7 @@ RowOrder::RowOrder(std::vector<uint32_t> members, std::vector<uint32_t> lengths,
     WINDLASS_CHECK(!members_.empty(), "a run has rows");
 }
 
-const std::vector<PackedRow>& RowOrder::order(int64_t epoch) {
+const std::vector<PackedRow>& RowOrder::order(int64_t epoch) const {
     if (epoch == epoch_) return rows_;
     std::vector<uint32_t> samples = shuffled_indices(std::ssize(members_), seed_, epoch);
     for (uint32_t& sample : samples) sample = members_[sample];
@@ -137,11 +137,11 @@ const std::vector<PackedRow>& RowOrder::order(int64_t epoch) {
     return rows_;
 }
 
-int64_t RowOrder::rows_in(int64_t epoch) {
+int64_t RowOrder::rows_in(int64_t epoch) const {
     return packed_length_ > 0 ? std::ssize(order(epoch)) : std::ssize(members_);
 }
 
-std::vector<PackedRow> RowOrder::take(DataPosition& position, int64_t count) {
+std::vector<PackedRow> RowOrder::take(DataPosition& position, int64_t count) const {
     std::vector<PackedRow> taken;
     while (std::ssize(taken) < count) {
         const std::vector<PackedRow>& rows = order(position.epoch);
@@ -157,7 +157,7 @@ std::vector<PackedRow> RowOrder::take(DataPosition& position, int64_t count) {
     return taken;
 }
 
-int64_t RowOrder::rows_in_passes(double epochs) {
+int64_t RowOrder::rows_in_passes(double epochs) const {
     const auto whole = static_cast<int64_t>(std::floor(epochs));
     int64_t rows = 0;
     for (int64_t epoch = 0; epoch < whole; ++epoch) rows += rows_in(epoch);
@@ -165,7 +165,7 @@ int64_t RowOrder::rows_in_passes(double epochs) {
     return part > 0 ? rows + static_cast<int64_t>(std::ceil(part * static_cast<double>(rows_in(whole)))) : rows;
 }
 
-double RowOrder::passes(const DataPosition& position) {
+double RowOrder::passes(const DataPosition& position) const {
     return static_cast<double>(position.epoch) +
            static_cast<double>(position.row) / static_cast<double>(rows_in(position.epoch));
 }

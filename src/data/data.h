@@ -49,22 +49,23 @@ class RowOrder {
     // members: samples to train on, rising; lengths: of all samples. packed_length 0: one sample a row.
     RowOrder(std::vector<uint32_t> members, std::vector<uint32_t> lengths, int64_t packed_length, uint64_t seed);
 
-    int64_t rows_in(int64_t epoch);
+    int64_t rows_in(int64_t epoch) const;
     // The rows of the next step, and where the one after it starts.
-    std::vector<PackedRow> take(DataPosition& position, int64_t count);
+    std::vector<PackedRow> take(DataPosition& position, int64_t count) const;
     // Rows in `epochs` passes, a part of a pass counted by its share.
-    int64_t rows_in_passes(double epochs);
+    int64_t rows_in_passes(double epochs) const;
     // Passes completed at a position.
-    double passes(const DataPosition& position);
+    double passes(const DataPosition& position) const;
 
   private:
-    const std::vector<PackedRow>& order(int64_t epoch);
+    const std::vector<PackedRow>& order(int64_t epoch) const;
 
     std::vector<uint32_t> members_, lengths_;
     int64_t packed_length_;
     uint64_t seed_;
-    int64_t epoch_ = -1;
-    std::vector<PackedRow> rows_;
+    // The order of the epoch that was asked for last.
+    mutable int64_t epoch_ = -1;
+    mutable std::vector<PackedRow> rows_;
 };
 
 RowsOptions rows_options(const Config& config);
@@ -80,7 +81,7 @@ class RunData {
     // cannot be judged by.
     static RunData open(FileSystem& files, const Config& config, const Tokenizer& tokenizer);
 
-    RowOrder& training() { return order_; }
+    const RowOrder& training() const { return order_; }
     // Examples of the first epoch; where rows are packed, of the others nearly.
     int64_t epoch_rows() const { return epoch_rows_; }
     int64_t rows_per_example() const { return rows_per_example_; }

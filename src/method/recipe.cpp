@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/math.h"
 #include "perturb/weight_op.h"
@@ -31,6 +32,8 @@ int64_t probe_bytes(const RecipePass& pass, const ParamSpec& param, DType comput
     return std::min({pass.rank, rows, cols}) * (rows + cols) * dtype_bytes(DType::f32);
 }
 
+namespace {
+
 void convert_weights(const MaterializeCall& call, Stream& stream) {
     WINDLASS_CHECK(call.deferred == 0 && call.probes == nullptr, "{} is only converted", call.param.spec.name);
     kCopyWeights({.count = call.param.numel()},
@@ -42,8 +45,52 @@ void convert_weights(const MaterializeCall& call, Stream& stream) {
                  stream);
 }
 
+}  // namespace
+
+const ParamKernel kConvertWeights = materialize_kernel<convert_weights>();
+
+Decision clip(const MethodOptions& options, const Evidence& evidence, StepParams& step) {
+    const double loss = evidence.losses.front();
+    step.apply = std::isfinite(evidence.norm) && std::isfinite(loss);
+    // The same guard against a zero norm as torch.nn.utils.clip_grad_norm_.
+    if (options.max_grad_norm > 0) step.clip_scale = std::min(1.0, options.max_grad_norm / (evidence.norm + 1e-6));
+    return {.loss = loss, .norm = evidence.norm};
+}
+
 bool Recipe::runs(PassKind kind) const {
-    return std::any_of(passes.begin(), passes.end(), [kind](const RecipePass& pass) { return pass.kind == kind; });
+    return std::ranges::any_of(passes, [kind](const RecipePass& pass) { return pass.kind == kind; });
+}
+
+const ParamKernel* Recipe::update() const {
+    const auto found = std::ranges::find_if(acts, [](const Act& act) { return act.kernel->is_update; });
+    return found == acts.end() ? nullptr : found->kernel;
+}
+
+const ParamKernel& Recipe::arrival() const {
+    const auto found = std::ranges::find(acts, Stage::on_arrival, &Act::at);
+    return found == acts.end() ? kConvertWeights : *found->kernel;
+}
+
+bool Recipe::needs_norm() const {
+    return std::ranges::any_of(acts, [](const Act& act) { return act.kernel->writes(ParamSlot::squares); });
+}
+
+bool Recipe::uses_gradients_at_once() const {
+    return std::ranges::any_of(acts,
+                               [](const Act& act) { return act.kernel->is_update && act.at == Stage::on_gradient; });
+}
+
+bool Recipe::has_norm_pass() const {
+    return std::ranges::count(passes, PassKind::backward, &RecipePass::kind) > 1;
+}
+
+bool Recipe::updates_whole_parameters() const {
+    return update() != nullptr && update()->grain == Grain::parameter;
+}
+
+Decide Recipe::decision(Stage at) const {
+    const auto found = std::ranges::find(decisions, at, &Decided::at);
+    return found == decisions.end() ? nullptr : found->decide;
 }
 
 const Method& find_method(std::string_view name) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "method/param_kernel.h"
 #include "method/settings.h"
 #include "method/step.h"
 #include "method/trained_model.h"
@@ -23,7 +24,7 @@ enum class PassKind : uint8_t { forward, backward, tangent };
 
 struct RecipePass {
     PassKind kind = PassKind::forward;
-    // Of methods that perturb weights (Recipe::materialize): forward: points at which the loss is evaluated while a
+    // Of methods that perturb weights (an act on arrival): forward: points at which the loss is evaluated while a
     // block is here; tangent: directions at once.
     int k = 1;
     // A forward pass with k = 1 whose one point is the weights as they are: they are read where they lie, and copied
@@ -52,27 +53,6 @@ int64_t state_bytes(const StateSpec& state, int64_t count);
 int64_t state_bytes(const StateSpec& state, const ParamSpec& param, int64_t first, int64_t count);
 int64_t state_offset(const StateSpec& state, int64_t first);
 
-// One chunk of one parameter, or all of one (Recipe::whole_parameters). All spans cover the same elements.
-struct UpdateCall {
-    Param param;
-    int64_t first = 0;    // index of the chunk's first element in the parameter
-    int64_t element = 0;  // and in the model (global_offsets): what noise is counted by
-    int64_t count = 0;
-    uint16_t* hi = nullptr;  // split master, updated in place
-    int16_t* lo = nullptr;
-    std::span<std::byte* const> state;  // one per Recipe::state
-    const float* gradient = nullptr;    // before clipping
-    const StepParams* step = nullptr;
-    // Of a whole parameter: low halves in pieces of low_elements; `lo` is the first piece. All else is in one piece.
-    std::span<int16_t* const> lows;
-    int64_t low_elements = 0;
-    std::byte* work = nullptr;  // Recipe::update_work bytes, which hold nothing
-
-    // What is kept as_file, numbers of param.storage.dtype, updated in place.
-    std::byte* weights() const { return reinterpret_cast<std::byte*>(hi); }
-};
-using UpdateKernel = void (*)(const UpdateCall& call, Stream& stream);
-
 // One parameter, on the device that computes with it: the updates that it lacks are applied, in place, and
 // what this pass reads instead of it is made. Every element depends on its own index and on nothing else, so any
 // split of a call gives the same bits.
@@ -98,12 +78,48 @@ struct MaterializeCall {
     std::byte* probes = nullptr;
 };
 using MaterializeKernel = void (*)(const MaterializeCall& call, Stream& stream);
+// A record of one that makes `plain` and `probes`, and applies to the weights the updates that they lack.
+template <MaterializeKernel kernel>
+void materialize_cell(const ParamCall& call, Stream& stream) {
+    kernel(*call.arrival, stream);
+}
+template <MaterializeKernel kernel>
+ParamKernel materialize_kernel() {
+    return {.name = "materialize",
+            .uses = {{ParamSlot::weights, Access::update},
+                     {ParamSlot::plain, Access::write},
+                     {ParamSlot::probes, Access::write}},
+            .grain = Grain::parameter,
+            .cells = {materialize_cell<kernel>, nullptr, materialize_cell<kernel>}};
+}
 // `plain` alone: weights that are kept in another type than runs read. Enough where nothing is perturbed.
-void convert_weights(const MaterializeCall& call, Stream& stream);
+extern const ParamKernel kConvertWeights;
 
-struct Concluded {
-    double loss = 0;   // that is reported, a sum as `losses` are
-    double slope = 0;  // along the step's first direction: reported where others have the norm of a gradient
+// What a step has found when it decides.
+struct Evidence {
+    // Sums over the step's tokens. Without perturbed weights one. Else pass by pass: of a forward pass, one for each
+    // point; of a tangent pass, the loss and its derivative along each direction.
+    std::span<const double> losses;
+    double norm = 0;  // of all gradients, where the recipe finds it
+};
+struct Decision {
+    double loss = 0;       // that is reported, a sum as `losses` are
+    double norm = 0;       // the same: of the gradients before clipping, or the slope along the first direction
+    bool spoiled = false;  // what has been updated is worth nothing (StepReport::spoiled)
+};
+// Writes into `step` what the updates that follow go by: `apply`, the factor of clipping, scalars of directions.
+using Decide = Decision (*)(const MethodOptions& options, const Evidence& evidence, StepParams& step);
+// Every loss, and the norm, is finite; and the factor that brings the norm to MethodOptions::max_grad_norm.
+Decision clip(const MethodOptions& options, const Evidence& evidence, StepParams& step);
+
+struct Act {
+    Stage at = Stage::on_norm;
+    const ParamKernel* kernel = nullptr;
+    int pass = -1;  // index into Recipe::passes: on the gradients of this backward pass alone; -1: of any
+};
+struct Decided {
+    Stage at = Stage::on_norm;
+    Decide decide = nullptr;
 };
 
 // Of recipes whose state is an average of a parameter's gradients and one of their squares: a chunk's as f32, and back,
@@ -111,46 +127,47 @@ struct Concluded {
 struct Moments {
     void (*read)(std::span<std::byte* const> state, std::span<float> first, std::span<float> second) = nullptr;
     // call: `element`, `state` and `step` of it.
-    void (*write)(const UpdateCall& call, std::span<const float> first, std::span<const float> second) = nullptr;
+    void (*write)(const ParamCall& call, std::span<const float> first, std::span<const float> second) = nullptr;
 };
 
 struct Recipe {
     std::string name;
     StoreType store = StoreType::split;  // of parameters that are trained
     std::vector<RecipePass> passes;
+    // In the order in which they are done to a block. Sums have one order, so it is part of what the bits are.
+    std::vector<Act> acts;
+    std::vector<Decided> decisions;  // in order
     std::vector<StateSpec> state;
-    Moments moments;               // null: `state` is something else
-    bool needs_grad_norm = false;  // a reduction over all gradients is before the updates
-    // A block's gradients live from its first micro-batch's contribution to its update, directly after the last one's:
-    // all micro-batches pass a block before the next. No update is speculative, none is deferred. The norm is known
-    // when all is updated, and only says whether everything was finite.
-    bool uses_gradients_at_once = false;
-    bool backward_for_norm = false;  // unless a backward pass without updates, before the one with them, finds it
-    bool whole_parameters = false;   // an update takes all of a parameter at once
-    // Bytes of memory that an update of this parameter works in; null: none.
-    int64_t (*update_work)(const ParamSpec& param) = nullptr;
-    int update_bytes_per_element = 0;                 // memory traffic of the update, for the simulator
-    std::array<UpdateKernel, kDeviceKinds> update{};  // by DeviceKind
+    Moments moments;  // null: `state` is something else
     // Fills StepParams::method for this step from the options and the step's other numbers.
     void (*prepare)(const MethodOptions& options, StepParams& step) = nullptr;
-    // What makes what runs read of weights that are kept otherwise, by DeviceKind.
-    std::array<MaterializeKernel, kDeviceKinds> materialize{convert_weights, nullptr, convert_weights};
-    // What it takes beyond the bytes it moves: random numbers for each element of a parameter, counted as Gaussian ones
-    // (Machine::noise_per_s), for a pass (an index, or -1: nothing is probed). `updates`: how many are applied to the
-    // parameter on average.
+    // What an act on arrival takes beyond the bytes it moves: random numbers for each element of a parameter, counted
+    // as Gaussian ones (Machine::noise_per_s), for a pass (an index, or -1: nothing is probed). `updates`: how many are
+    // applied to the parameter on average.
     std::function<double(const Param& param, int pass, double updates)> draws;
     int history = 0;                 // steps before it that a step's update looks back at
     int64_t terms = 0;               // directions that one step's update adds up (step_terms_max), at most
     Merge merge = Merge::each_step;  // of the weights (ParamPerturb::merge)
     int64_t merge_window = 0;        // per_window: steps of a window
-    // Forward-only methods: what a step's losses say of its update: fills PerturbStep::scalars, and `apply` with
-    // whether they are finite. `losses`: sums over the step's tokens, pass by pass: of a forward pass, one for each
-    // point; of a tangent pass, the loss and its derivative along each direction.
-    Concluded (*conclude)(const MethodOptions& options, std::span<const double> losses, StepParams& step) = nullptr;
 
     bool runs(PassKind kind) const;
+    // The kernel that changes what is kept, by gradients; null: none does.
+    const ParamKernel* update() const;
+    // The one that makes what passes read, of weights that are kept otherwise.
+    const ParamKernel& arrival() const;
     // Passes are forward or tangent only, of perturbed weights.
-    bool probes() const { return conclude != nullptr; }
+    bool probes() const { return &arrival() != &kConvertWeights; }
+    // A reduction over all gradients is before the end of the step.
+    bool needs_norm() const;
+    // A block's gradients live from its first micro-batch's contribution to its update, directly after the last one's:
+    // all micro-batches pass a block before the next. No update is speculative, none is deferred. Unless a pass of its
+    // own finds the norm, it is known when all is updated, and only says whether everything was finite.
+    bool uses_gradients_at_once() const;
+    // A backward pass without updates, before the one with them, finds the norm.
+    bool has_norm_pass() const;
+    // An update takes all of a parameter at once.
+    bool updates_whole_parameters() const;
+    Decide decision(Stage at) const;  // null: nothing is decided then
 };
 
 struct Method {

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
+#include "method/param_kernel.h"
 #include "method/round_gradient_cuda.h"
 #include "method/round_gradient_kernel.h"
 
@@ -77,6 +78,26 @@ void round_gradient(const RoundGradient& call, Stream& stream) {
                                      .scales = scales == nullptr ? nullptr : scales + begin / block});
     });
 }
+
+namespace {
+
+void round_gradient_of(const ParamCall& call, Stream& stream) {
+    round_gradient({.format = call.format,
+                    .step = call.step,
+                    .element = call.element,
+                    .count = call.count,
+                    .sum = call.gradient,
+                    .narrow = call.narrow},
+                   stream);
+}
+
+}  // namespace
+
+// Read and written in place.
+const ParamKernel kRoundGradient{.name = "round",
+                                 .uses = {{ParamSlot::gradient, Access::update}, {ParamSlot::narrow, Access::write}},
+                                 .bytes_per_element = 8,
+                                 .cells = {round_gradient_of, nullptr, round_gradient_of}};
 
 void widen_gradient(const WidenGradient& call, Stream& stream) {
     if (call.format == GradientFormat::f32) {

@@ -144,7 +144,7 @@ void keep_as_run(const Identity& identity, const std::string& base, TrainedModel
 
 // The run's projectors were refreshed.
 bool writes_into_weights(const RunState& state) {
-    return state.progress.refreshed_before > 0;
+    return state.progress.phase_before > 0;
 }
 
 // As the run did whose store this is. What it did not train has no scale here: it is taken from the base.

@@ -127,14 +127,14 @@ std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks)
     std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_batches, blocks);
     key += updates ? fmt::format("{} {} {}", plan.update_ahead, plan.group_chunks, plan.device_groups)
                    : fmt::format("{}", plan.read_ahead);
-    const bool refreshes = request.kind == ScheduleRequest::Kind::refresh;
-    if (refreshes) key += fmt::format(" {}", plan.update_ahead);
-    if (refreshes || request.kind == ScheduleRequest::Kind::redo)
+    const bool is_phase = request.kind == ScheduleRequest::Kind::phase;
+    if (is_phase) key += fmt::format(" {}", plan.update_ahead);
+    if (is_phase || request.kind == ScheduleRequest::Kind::redo)
         key += fmt::format(" {} {}", plan.threads, plan.host_threads);
     for (int block = 0; block < blocks; ++block) {
         const BlockPlan& each = plan.of(block);
         key += fmt::format(" {}{}", static_cast<int>(each.weights), static_cast<int>(each.state));
-        if (refreshes) key += fmt::format("{}", static_cast<int>(each.block_input));
+        if (is_phase) key += fmt::format("{}", static_cast<int>(each.block_input));
         if (updates) key += fmt::format("{}{}", static_cast<int>(each.gradients), static_cast<int>(each.update));
     }
     return key;
@@ -217,7 +217,7 @@ std::optional<Estimator::Sized> Estimator::size_repeated(const PlanFor& plan_for
                 .steps = static_cast<double>(layers - depth.few()) / depth.alike};
     const Lowered& deep = sized.deep;
     const Schedule& schedule = deep.set.schedules[0];
-    const LayerTasks alike = tasks_of_layers(deep.set, schedule, *deep.model, 1 + depth.before, depth.alike);
+    const LayerTasks alike = tasks_of_layers(schedule, 1 + depth.before, depth.alike);
     sized.repeat = LayerRepeat::find(schedule, alike, (layers - depth.all()) / depth.alike);
     if (!sized.repeat) return std::nullopt;
     sized.few->estimate = {
@@ -226,7 +226,7 @@ std::optional<Estimator::Sized> Estimator::size_repeated(const PlanFor& plan_for
     // Most other schedules use memory layer by layer: as much of it for a few as for many.
     sized.few->peaks = deep.peaks;
     for (size_t index = 1; index < requests_.size(); ++index) {
-        if (requests_[index].kind == ScheduleRequest::Kind::refresh)
+        if (requests_[index].kind == ScheduleRequest::Kind::phase)
             sized.few->peaks[index] = other_schedule(*sized.few, requests_[index]).peaks;
     }
     sized.estimate = Line{sized.steps}(sized.few->estimate, deep.estimate);

@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "method/trained_model.h"
 #include "schedule/schedule.h"
 
 namespace windlass {
@@ -17,9 +16,7 @@ struct LayerTasks {
     bool holds(size_t task) const { return first <= blocks[task] && blocks[task] < first + count; }
 };
 
-// `schedule` is the set's, of this model.
-LayerTasks tasks_of_layers(const ScheduleSet& set, const Schedule& schedule, const TrainedModel& model, int first,
-                           int count);
+LayerTasks tasks_of_layers(const Schedule& schedule, int first, int count);
 
 // Of the tasks of these layers: their demand, and the bytes of activations that they write to disk.
 Demand demand_of(const Schedule& schedule, const LayerTasks& layers);

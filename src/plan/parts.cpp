@@ -32,7 +32,7 @@ std::vector<Part> parts_of(const TrainedModel& model, const Recipe& recipe, cons
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
         if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = space->of(Knob::device_groups) = {0};
-        if (recipe.uses_gradients_at_once) space = at_once(std::move(*space));
+        if (recipe.uses_gradients_at_once()) space = at_once(std::move(*space));
         const int least = space->of(Knob::resident)[0];
         for (Space& each : by_residence(*space)) {
             const bool moves_most = each.of(Knob::resident)[0] == least;

@@ -34,8 +34,10 @@ std::string tag_row(MemoryTag tag, bool probes) {
 void fill_placement(Planned& planned, const PlanRequest& request, bool probes, int64_t store, int64_t spill) {
     const bool apart = planned.plan.own_memory();
     const std::vector<TierId>& tiers = planned.schedules.tiers;
-    const auto device = peak_by_tag(planned.schedules, find_tier(tiers, TierKind::device));
-    const auto host = peak_by_tag(planned.schedules, find_tier(tiers, TierKind::host));
+    const auto device =
+        peak_by_tag(planned.schedules, find_tier(tiers, tier_beside(TierKind::device, planned.plan.device.index)));
+    const auto host =
+        peak_by_tag(planned.schedules, find_tier(tiers, tier_beside(TierKind::host, planned.plan.device.index)));
     int64_t host_named = 0, device_named = 0;
     for (size_t tag = 0; tag < kMemoryTags; ++tag) {
         const int64_t near = apart ? host[tag] : device[tag], own = apart ? device[tag] : 0;
@@ -72,7 +74,7 @@ Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Num
     planned.step = simulate(leading_schedule(planned.schedules), machine);
     if (const Schedule* redo = planned.schedules.find("redo")) planned.redo_seconds = simulate(*redo, machine).seconds;
     for (const Schedule& schedule : planned.schedules.schedules) {
-        if (!schedule.refreshes.empty()) planned.refresh_seconds = simulate(schedule, machine).seconds;
+        if (schedule.is_phase) planned.phase_seconds = simulate(schedule, machine).seconds;
     }
     planned.mean_seconds = planned.step.seconds + request.clip_frequency * planned.redo_seconds;
     fill_placement(planned, request, recipe.probes(), total.store, total.spill);

@@ -78,13 +78,13 @@ struct Planned {
     Choice choice{};        // what the search turned for it; of a plan that was found
     ScheduleSet schedules;  // lowered and checked
     std::vector<PlacementRow> placement;
-    int64_t memory_bytes = 0;    // predicted peak of the process: the host's arena and the process; and the device's,
-                                 // where that is a part of the host's memory
-    int64_t device_bytes = 0;    // of a device with its own memory
-    int64_t disk_bytes = 0;      // working store and spills
-    Simulation step;             // of the largest training schedule (or the first one)
-    double redo_seconds = 0;     // what a clipped step takes longer, where updates are speculative
-    double refresh_seconds = 0;  // of a refresh of projected layers, where there are any
+    int64_t memory_bytes = 0;  // predicted peak of the process: the host's arena and the process; and the device's,
+                               // where that is a part of the host's memory
+    int64_t device_bytes = 0;  // of a device with its own memory
+    int64_t disk_bytes = 0;    // working store and spills
+    Simulation step;           // of the largest training schedule (or the first one)
+    double redo_seconds = 0;   // what a clipped step takes longer, where updates are speculative
+    double phase_seconds = 0;  // of a phase between two steps, where there is one
     double mean_seconds =
         0;  // of a step, with the share of clipped ones that is to be expected: plans are compared by it
     Binding binding;

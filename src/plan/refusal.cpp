@@ -190,10 +190,10 @@ void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind de
         }
     }
     const auto cell = static_cast<size_t>(device);
-    if (recipe.runs(PassKind::backward) && recipe.update[cell] == nullptr)
-        throw missing(fmt::format("update kernel of {}", recipe.name), device);
-    if (recipe.probes() && recipe.materialize[cell] == nullptr)
-        throw missing(fmt::format("kernel that perturbs weights for {}", recipe.name), device);
+    for (const Act& act : recipe.acts) {
+        if (act.kernel->cells[cell] == nullptr)
+            throw missing(fmt::format("{} kernel of {}", act.kernel->name, recipe.name), device);
+    }
     if (recipe.terms > step_terms_max(device))
         throw UserError(ExitCode::usage, "device", "a step of {} has {} directions, but {} takes {} at a time",
                         recipe.name, recipe.terms, device_kind_name(device), step_terms_max(device))

@@ -1,4 +1,4 @@
-// arenas.h: the memory of a run: one pool a tier, of the kind that its device gives.
+// arenas.h: the memory of a run: one pool a tier, from the device that the tier names.
 //
 // Work that is launched finds its buffers by leases (task_memory.h). The host reads and writes device memory through
 // read() and write() alone, while no task has those bytes.
@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "run/devices.h"
 #include "schedule/schedule.h"
 #include "tier/pool.h"
 
@@ -15,12 +16,14 @@ namespace windlass {
 class Arenas {
   public:
     // UserError(no_fit) where the system refuses.
-    Arenas(const ScheduleSet& set, Device& device) {
+    Arenas(const ScheduleSet& set, const Devices& devices) {
         for (size_t tier = 0; tier < set.tiers.size(); ++tier) {
-            const TierKind kind = set.tiers[tier].kind;
-            const MemoryKind memory = kind == TierKind::device ? MemoryKind::device : MemoryKind::host;
-            pools_.push_back(std::make_unique<Pool>(fmt::format("{} memory", tier_name(kind)),
-                                                    device.allocate(set.arena_bytes[tier], memory)));
+            const TierId id = set.tiers[tier];
+            const bool on_device = id.kind == TierKind::device;
+            Device& device = on_device ? devices.of(id.index) : devices.first();
+            pools_.push_back(std::make_unique<Pool>(
+                fmt::format("{} memory", tier_name(id.kind)),
+                device.allocate(set.arena_bytes[tier], on_device ? MemoryKind::device : MemoryKind::host)));
         }
     }
     // Bytes [begin, begin + bytes) of a buffer.

@@ -9,7 +9,7 @@ namespace windlass {
 namespace {
 
 constexpr std::array kVectors = {&Batch::tokens, &Batch::positions, &Batch::doc_start, &Batch::targets};
-static_assert(kVectors.size() * sizeof(int32_t) == kInputBytesPerToken);
+static_assert(kVectors.size() * sizeof(int32_t) == kTokenBytes);
 
 int64_t vector_bytes(const Batch& batch) {
     return batch.count() * static_cast<int64_t>(sizeof(int32_t));

@@ -25,17 +25,17 @@ void calibrate_noise(Device& device, Stream& stream, int64_t rows, int64_t cols,
     deferred.perturb().scalars[0] = 1;
     StepParams step = deferred;
     step.step = 2;
-    const MaterializeKernel kernel = recipe.materialize[static_cast<size_t>(stream.device())];
+    const ParamCell kernel = recipe.arrival().cells[static_cast<size_t>(stream.device())];
     const double seconds = best_seconds([&] {
         stream.launch([&](const Launch& launch) {
-            kernel({.param = param,
-                    .weights = weights->address(launch),
-                    .steps = {&deferred, 1},
-                    .deferred = 1,
-                    .step = &step,
-                    .compute = DType::bf16,
-                    .probes = probes->address(launch)},
-                   launch.stream());
+            const MaterializeCall arrival{.param = param,
+                                          .weights = weights->address(launch),
+                                          .steps = {&deferred, 1},
+                                          .deferred = 1,
+                                          .step = &step,
+                                          .compute = DType::bf16,
+                                          .probes = probes->address(launch)};
+            kernel({.param = param, .arrival = &arrival}, launch.stream());
         });
         stream.synchronize();
     });

@@ -26,10 +26,10 @@ struct Engine::Impl {
           setup(std::move(setup_in)),
           elements(global_offsets(setup.model)),
           own_device(setup.device == nullptr ? make_device(setup.plan.device) : nullptr),
-          device(setup.device == nullptr ? *own_device : *setup.device),
-          arenas(setup.schedules, device),
-          streams(setup.schedules, device, setup.plan.threads, setup.plan.host_threads),
-          movers(files, setup.emulation, setup.plan.store, setup.schedules.schedules.front().lanes.size()),
+          devices({{setup.plan.device.index, own_device ? own_device.get() : setup.device}}),
+          arenas(setup.schedules, devices),
+          streams(setup.schedules, devices, setup.plan.threads, setup.plan.host_threads),
+          movers(files, setup.emulation, setup.plan.store, setup.schedules.schedules.front().lanes),
           recent(setup.recipe.history, setup.recipe.merge == Merge::per_window),
           sums(setup.model) {}
 
@@ -238,7 +238,7 @@ struct Engine::Impl {
     EngineSetup setup;
     const std::vector<int64_t> elements;  // by parameter
     std::unique_ptr<Device> own_device;
-    Device& device;
+    const Devices devices;
     Arenas arenas;
     LaneStreams streams;
     Movers movers;
@@ -335,12 +335,12 @@ void Engine::commit(int64_t step, const std::string& run_state, const StepReport
         impl_->commit_now(step, run_state, report.applied);
 }
 
-StepReport Engine::refresh(const Schedule& schedule, const StepInput& input) {
+StepReport Engine::run_phase(const Schedule& schedule, const StepInput& input) {
     flush();
     return impl_->execute(schedule, input);
 }
 
-void Engine::commit_refresh(int64_t step, const std::string& run_state) {
+void Engine::commit_phase(int64_t step, const std::string& run_state) {
     impl_->commit_now(step, run_state, true);
 }
 
@@ -369,8 +369,7 @@ void Engine::flush() {
 StepReport Engine::evaluate(const Schedule& schedule, const StepInput& input, bool token_losses) {
     flush();
     StepReport report = impl_->execute(schedule, input, true, /*home=*/!impl_->keeps_window());
-    if (!token_losses) return report;
-    report.token_losses = impl_->token_losses(schedule);
+    if (token_losses) report.token_losses = impl_->token_losses(schedule);
     return report;
 }
 

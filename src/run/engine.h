@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "format/model_folder.h"
 #include "format/store.h"
-#include "method/projector/projector.h"
 #include "method/recipe.h"
 #include "method/trained_model.h"
 #include "model/save.h"
@@ -62,12 +61,6 @@ struct TaskTime {
     int64_t end_ns = 0;
 };
 
-// What became of a projected layer.
-struct RefreshedLayer {
-    int weight = 0;  // of the model's parameters
-    ProjectorRefit refit;
-};
-
 struct StepReport {
     double loss_sum = 0;   // of token losses, micro-batches in order; of the objective over its examples
     double grad_norm = 0;  // before clipping; 0 without the reduction
@@ -82,9 +75,9 @@ struct StepReport {
     double seconds = 0;  // of all rounds
     std::array<double, kLaneKinds> busy_seconds{};  // by kind of lane
     std::vector<TaskTime> tasks;                    // parallel to Schedule::tasks; of the first round
-    std::vector<double> token_losses;       // what the head said, when asked for: micro by micro, token by token
-    std::vector<RefreshedLayer> refreshed;  // refresh: in the order of the schedule
-    std::vector<float> logits;              // decode: the last token of each row [rows, V]
+    std::vector<double> token_losses;  // what the head said, when asked for: micro by micro, token by token
+    std::vector<GroupReport> groups;   // phase: in the order of the schedule
+    std::vector<float> logits;         // decode: the last token of each row [rows, V]
 };
 
 class Engine {
@@ -112,11 +105,11 @@ class Engine {
     StepReport train_step(const Schedule& schedule, const StepInput& input);
     // The step is over. It is durable when this returns, unless its update is deferred: see durable_step().
     void commit(int64_t step, const std::string& run_state, const StepReport& report);
-    // Between two steps: refreshes the projected layers (ScheduleRequest::Kind::refresh). `step` of the input is the
-    // step that follows. It counts as part of the step before, of which the store then has two states, one after the
-    // other, told apart by the run states that they are committed with.
-    StepReport refresh(const Schedule& schedule, const StepInput& input);
-    void commit_refresh(int64_t step, const std::string& run_state);
+    // Between two steps: a phase (ScheduleRequest::Kind::phase). `step` of the input is the step that follows. It
+    // counts as part of the step before: the store then has two states of that step, and their run states tell them
+    // apart.
+    StepReport run_phase(const Schedule& schedule, const StepInput& input);
+    void commit_phase(int64_t step, const std::string& run_state);
     // The last step whose update has landed, and, with a store, is committed.
     int64_t durable_step() const;
     // The last steps of an interrupted run whose state the engine was filled with, oldest first, those that were

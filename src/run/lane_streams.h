@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "run/devices.h"
 #include "schedule/task_order.h"
 
 namespace windlass {
@@ -17,10 +18,11 @@ struct TaskEvents {
 class LaneStreams {
   public:
     // Of lanes that have tasks. The lanes of drives have none: who moves bytes there is the host itself.
-    LaneStreams(const ScheduleSet& set, Device& device, int threads, int host_threads);
+    LaneStreams(const ScheduleSet& set, const Devices& devices, int threads, int host_threads);
 
     Stream* stream(int lane) const { return lanes_[static_cast<size_t>(lane)].stream.get(); }
-    // Of the compute lane.
+    // The first compute lane, whose thread is the caller's, and its stream.
+    int compute_lane() const { return compute_; }
     Stream& compute() const { return *stream(compute_); }
     bool runs_ahead(int lane) const { return stream(lane) != nullptr && stream(lane)->runs_ahead(); }
     // Of the n-th task of a lane, from 1. Where nothing runs ahead all tasks share one pair.

@@ -11,12 +11,14 @@ Throttle* if_slowed(Throttle& throttle) {
 
 }  // namespace
 
-Movers::Movers(FileSystem& files, const Emulation& emulation, bool uses_disk, size_t lanes)
-    : up_link_(emulation.link_bytes_per_s),
-      down_link_(emulation.link_bytes_per_s),
-      disk_link_(emulation.disk_bytes_per_s),
-      up_(if_slowed(up_link_)),
-      down_(if_slowed(down_link_)) {
+Movers::Movers(FileSystem& files, const Emulation& emulation, bool uses_disk, std::span<const LaneId> lanes)
+    : links_(lanes.size()), disk_link_(emulation.disk_bytes_per_s) {
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+        const LaneKind kind = lanes[lane].kind;
+        if (kind == LaneKind::host || kind == LaneKind::disk_read || kind == LaneKind::disk_write) continue;
+        links_[lane].throttle = std::make_unique<Throttle>(emulation.link_bytes_per_s);
+        links_[lane].mover = std::make_unique<CopyMover>(if_slowed(*links_[lane].throttle));
+    }
     if (uses_disk) {
         for (std::unique_ptr<DiskMover>* mover : {&reader_, &writer_}) {
             *mover =
@@ -24,7 +26,7 @@ Movers::Movers(FileSystem& files, const Emulation& emulation, bool uses_disk, si
         }
     }
     if (emulation.jitter_ns == 0) return;
-    for (size_t lane = 0; lane < lanes; ++lane)
+    for (size_t lane = 0; lane < lanes.size(); ++lane)
         jitter_.push_back(
             std::make_unique<Jitter>(emulation.jitter_seed, emulation.jitter_ns, static_cast<uint32_t>(lane)));
 }

@@ -74,10 +74,10 @@ struct CandidateLoss {
 // The index of the candidate with the greatest score, the first of equals; a score that is not a number is never it.
 int64_t best_candidate(std::span<const CandidateLoss> candidates, bool by_mean);
 
-// The sums of token results over each of the step's rows, of one of the numbers that Recipe::conclude needs to know.
+// The sums of token results over each of the step's rows, of one of the numbers that the recipe decides by.
 using RowSums = std::function<std::vector<double>(int result)>;
 
-// What Recipe::conclude takes: for each of its numbers the objective's sum over the examples. Of a tangent pass the
+// What the recipe decides by: for each of its numbers the objective's sum over the examples. Of a tangent pass the
 // derivatives of choice_loss follow from those of the rows; the other objectives have none. Not for answers that are
 // written: GeneratedAnswers::losses.
 std::vector<double> judge_step(const ObjectiveRows& rows, const Recipe& recipe, std::span<const Batch> micro,

@@ -1,11 +1,12 @@
 #include "run/step_outputs.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "base/index.h"
 #include "base/math.h"
+#include "method/norm.h"
 #include "op/loops_cpu.h"
-#include "run/norm.h"
 #include "schedule/numerics.h"
 
 namespace windlass {
@@ -63,7 +64,8 @@ std::vector<float> StepOutputs::logits(int64_t vocab) const {
     return logits;
 }
 
-std::vector<double> StepOutputs::sums_of_squares(const TrainedModel& model) const {
+// Of each parameter first, 0 for frozen ones.
+double StepOutputs::norm(const TrainedModel& model) const {
     const BufferSpec& buffer = set_.buffer(schedule_, set_.ids.squares);
     std::vector<double> all(at(buffer.bytes) / sizeof(double));
     arenas_.read(buffer, 0, std::span(all));
@@ -74,7 +76,7 @@ std::vector<double> StepOutputs::sums_of_squares(const TrainedModel& model) cons
         const int64_t count = param.trains() ? div_up(param.numel(), kNormChunkElements) : 0;
         sums.push_back(tree_sum(std::span(all).subspan(at(first), at(count))));
     }
-    return sums;
+    return std::sqrt(tree_sum(sums));
 }
 
 std::span<const BufferSlice> StepOutputs::of(int result) const {

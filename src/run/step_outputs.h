@@ -28,10 +28,10 @@ class StepOutputs {
     std::vector<double> token_losses() const;
     // Decoding: of the last token of each row, [rows, vocab].
     std::vector<float> logits(int64_t vocab) const;
-    // Those of one of the numbers that Recipe::conclude needs to know: one for each micro-batch.
+    // Those of one of the numbers that the recipe decides by: one for each micro-batch.
     std::span<const BufferSlice> of(int result) const;
-    // Of the gradients, by parameter: 0 for frozen ones.
-    std::vector<double> sums_of_squares(const TrainedModel& model) const;
+    // Of all gradients.
+    double norm(const TrainedModel& model) const;
     int results() const { return static_cast<int>(schedule_.outputs.size()) / schedule_.micro_batches; }
 
   private:
@@ -42,8 +42,8 @@ class StepOutputs {
     const Arenas& arenas_;
 };
 
-// What Recipe::conclude takes of a step: sums of losses, or what the objective makes of them. With `answers` they are
-// given what a round found, and nothing is to be concluded while they are not done.
+// What the recipe decides by: sums of losses, or what the objective makes of them. With `answers` they are
+// given what a round found, and nothing is to be decided while they are not done.
 std::optional<std::vector<double>> step_losses(const StepOutputs& outputs, const Recipe& recipe,
                                                std::span<const Batch> micro, const ObjectiveRows* objective,
                                                GeneratedAnswers* answers);

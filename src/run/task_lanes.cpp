@@ -24,7 +24,7 @@ void raise_to(std::atomic<int>& count, int value) {
 // The norm, and the losses of a forward-only step: the host reads the results of other tasks, and later tasks depend
 // on what it finds.
 bool is_decided(const Schedule& schedule, const Task& task) {
-    return task.verb == Verb::reduce && schedule.reduces[at(task.payload)].decides();
+    return task.verb == Verb::host && schedule.hosts[at(task.payload)].decides;
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ TaskLanes::TaskLanes(const Context& context, LaneWork work)
 
 void TaskLanes::run(LaneWorkers& workers) {
     const int count = static_cast<int>(lanes_.size());
-    const int own = find_lane(context_.schedule.lanes, LaneKind::compute);
+    const int own = context_.streams.compute_lane();
     std::vector<int> others;
     for (int number = 0; number < count; ++number) {
         if (order_.tasks_of(number) == 0) continue;

@@ -7,6 +7,7 @@ namespace windlass {
 
 UpdateProbe::UpdateProbe(const Recipe& recipe, int64_t side, Device& device, Stream& stream)
     : recipe_(recipe),
+      kernel_(*recipe.update()),
       device_(device),
       stream_(stream),
       param_{.spec = {.name = "w", .shape = {side, side}}, .training = {}, .storage = {recipe.store}, .perturb = {}} {
@@ -24,7 +25,8 @@ UpdateProbe::UpdateProbe(const Recipe& recipe, int64_t side, Device& device, Str
         state_.push_back(&allocate(bytes));
         state_.back()->write(0, std::vector<std::byte>(static_cast<size_t>(bytes)));
     }
-    if (recipe_.update_work != nullptr) work_ = &allocate(recipe_.update_work(param_.spec));
+    const Param param = param_;
+    if (kernel_.work_bytes != nullptr) work_ = &allocate(kernel_.work_bytes({.params = {&param, 1}}));
 }
 
 Memory& UpdateProbe::allocate(int64_t bytes) {
@@ -38,22 +40,22 @@ void UpdateProbe::operator()() {
         for (const Memory* part : state_) state.push_back(part->address(launch));
         std::byte* const begin = weights_->address(launch);
         int16_t* const low = reinterpret_cast<int16_t*>(begin) + count;
-        const UpdateCall call{.param = param_,
-                              .count = count,
-                              .hi = reinterpret_cast<uint16_t*>(begin),
-                              .lo = low,
-                              .state = state,
-                              .gradient = reinterpret_cast<const float*>(gradient_->address(launch)),
-                              .step = &step_,
-                              .lows = {&low, 1},
-                              .low_elements = kChunkElements,
-                              .work = work_ != nullptr ? work_->address(launch) : nullptr};
-        recipe_.update[static_cast<size_t>(stream_.device())](call, launch.stream());
+        const ParamCall call{.param = param_,
+                             .count = count,
+                             .hi = reinterpret_cast<uint16_t*>(begin),
+                             .lo = low,
+                             .state = state,
+                             .gradient = reinterpret_cast<float*>(gradient_->address(launch)),
+                             .step = &step_,
+                             .lows = {&low, 1},
+                             .low_elements = kChunkElements,
+                             .work = work_ != nullptr ? work_->address(launch) : nullptr};
+        kernel_.cells[static_cast<size_t>(stream_.device())](call, launch.stream());
     });
 }
 
 int64_t UpdateProbe::bytes() const {
-    return param_.spec.numel() * recipe_.update_bytes_per_element;
+    return param_.spec.numel() * kernel_.bytes_per_element;
 }
 
 }  // namespace windlass

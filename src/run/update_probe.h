@@ -22,6 +22,7 @@ class UpdateProbe {
     Memory& allocate(int64_t bytes);
 
     const Recipe& recipe_;
+    const ParamKernel& kernel_;
     Device& device_;
     Stream& stream_;
     LoneParam param_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 
 #include "base/index.h"
 #include "schedule/kernel_rate.h"
@@ -62,7 +61,7 @@ BufferId ScheduleBuilder::buffer(const BufferName& name, MemoryTag tag, int64_t 
     schedule_.buffers.push_back({.name = std::string(name.what),
                                  .tag = tag,
                                  .bytes = bytes,
-                                 .tier = find_tier(in_.tiers, tier),
+                                 .tier = find_tier(in_.tiers, tier_beside(tier, in_.plan.device.index)),
                                  .block = name.block,
                                  .micro = name.micro});
     return in_.persistent_count + static_cast<int>(schedule_.buffers.size()) - 1;
@@ -205,7 +204,7 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
         uses.push_back({work, true});
     }
     schedule_.runs.push_back(std::move(task));
-    add(Verb::run, LaneKind::compute, schedule_.runs.size() - 1, uses,
+    add({Verb::run, LaneKind::compute, schedule_.runs.size() - 1, schedule_.runs.back().block}, uses,
         {.flops = segment.cost.flops, .model_flops = segment.cost.model_flops, .memory_bytes = segment.cost.bytes});
 }
 
@@ -214,11 +213,12 @@ BufferSlice ScheduleBuilder::tokens_of(int point, int micro) {
     const auto [entry, is_new] = tokens_.try_emplace({point, micro});
     if (!is_new) return entry->second;
     const bool goes_up = in_.plan.own_memory();
-    const int64_t bytes = kInputBytesPerToken * schedule_.size.tokens();
+    const int64_t bytes = kTokenBytes * schedule_.size.tokens();
     const BufferId made = buffer({"tokens", -1, micro}, MemoryTag::block_inputs, bytes, TierKind::device);
     entry->second = {made, 0};
-    schedule_.inputs.push_back({micro, point, entry->second});
-    add(Verb::input, goes_up ? LaneKind::up : LaneKind::compute, schedule_.inputs.size() - 1,
+    schedule_.moves.push_back(
+        {.kind = MoveKind::tokens, .buffer = made, .micro = micro, .probe_index = point, .pieces = {{.bytes = bytes}}});
+    add({Verb::move, goes_up ? LaneKind::up : LaneKind::compute, schedule_.moves.size() - 1},
         std::array{BufferUse{made, true}}, {.memory_bytes = goes_up ? 0 : 2 * bytes, .up_bytes = goes_up ? bytes : 0});
     return entry->second;
 }
@@ -250,119 +250,37 @@ void ScheduleBuilder::move(MoveTask task) {
         case MoveKind::down:
             demand.down_bytes = bytes;
             break;
+        case MoveKind::tokens:
+            WINDLASS_CHECK(false, "tokens come when they are asked for");
     }
     const LaneKind lane = lane_of(task.kind);
+    const int param = task.pieces.front().param;
+    const bool is_own = task.buffer >= in_.persistent_count;
+    const int block = param >= 0 ? in_.param(param).spec.block
+                      : is_own   ? schedule_.buffers[at(task.buffer - in_.persistent_count)].block
+                                 : -1;
     schedule_.moves.push_back(std::move(task));
-    add(Verb::move, lane, schedule_.moves.size() - 1, uses, demand);
+    add({Verb::move, lane, schedule_.moves.size() - 1, block}, uses, demand);
 }
 
-// One parameter after the other works in the same bytes.
-int64_t ScheduleBuilder::update_work_bytes(const UpdateTask& task) const {
-    int64_t bytes = 0;
-    for (const UpdateChunk& chunk : task.chunks) {
-        if (in_.recipe.update_work != nullptr)
-            bytes = std::max(bytes, in_.recipe.update_work(in_.param(chunk.param).spec));
-    }
-    return round_up(bytes, kParamAlignment);
-}
-
-void ScheduleBuilder::update(UpdateTask task, LaneKind lane) {
-    scattered_.clear();
-    Demand demand;
-    const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
-        scattered_.push_back({slice.buffer, write, slice.offset, slice.offset + bytes});
-    };
-    for (const UpdateChunk& chunk : task.chunks) {
-        const Param param = in_.param(chunk.param);
-        use(chunk.hi, aligned_weight_bytes(param, chunk.count), !task.keeps_only);
-        if (chunk.block.buffer != kNoBuffer) {
-            use(chunk.block, state_block_bytes(in_.recipe, param, chunk.first, chunk.count), true);
-        } else {
-            if (chunk.lo.buffer != kNoBuffer) use(chunk.lo, aligned_bytes(chunk.count, 2), !task.keeps_only);
-            for (size_t s = 0; s < chunk.state.size(); ++s) {
-                const int64_t bytes = state_bytes(in_.recipe.state[s], param.spec, chunk.first, chunk.count);
-                if (bytes > 0) use(chunk.state[s], round_up(bytes, kParamAlignment), !task.keeps_only);
-            }
-        }
-        const int64_t gradient = gradient_chunk_bytes(chunk.gradient_format, chunk.count);
-        if (!task.keeps_only) {
-            use(chunk.gradient, gradient, false);
-            demand.memory_bytes += chunk.count * in_.recipe.update_bytes_per_element;
-        }
-        if (chunk.gradient_format != GradientFormat::f32) demand.memory_bytes += gradient + 4 * chunk.count;
-        if (chunk.kept.buffer == kNoBuffer) continue;
-        const int64_t kept = kept_bytes(in_.recipe, param, chunk.first, chunk.count);
-        use(chunk.kept, kept, !task.restores);
-        demand.memory_bytes += 2 * kept;  // read here, written there
-    }
-    if (task.wide.buffer != kNoBuffer) use(task.wide, wide_bytes(task), true);
-    if (const int64_t bytes = update_work_bytes(task); bytes > 0) {
-        const TierKind tier = lane == LaneKind::host ? in_.host_tier() : TierKind::device;
-        task.work = {buffer("update.work", MemoryTag::workspace, bytes, tier), 0};
-        use(task.work, bytes, true);
-    }
-    // By buffer, so that neighbours meet.
-    std::ranges::stable_sort(scattered_, [](const BufferUse& a, const BufferUse& b) {
-        return std::tie(a.buffer, a.write) < std::tie(b.buffer, b.write);
-    });
+void ScheduleBuilder::decide(Stage stage) {
+    const bool reads_norm = stage != Stage::on_losses && in_.recipe.needs_norm();
     std::vector<BufferUse>& uses = no_uses();
-    for (const BufferUse& each : scattered_) add_use(uses, each);
-    schedule_.updates.push_back(std::move(task));
-    add(Verb::update, lane, schedule_.updates.size() - 1, uses, demand);
-}
-
-int64_t wide_bytes(const UpdateTask& task) {
-    int64_t most = 0;
-    for (const UpdateChunk& chunk : task.chunks) {
-        if (chunk.gradient_format != GradientFormat::f32) most = std::max(most, std::min(chunk.count, kChunkElements));
-    }
-    return aligned_bytes(most, 4);
-}
-
-void ScheduleBuilder::round(RoundTask task) {
-    std::vector<BufferUse>& uses = no_uses();
-    Demand demand;
-    for (const RoundPart& part : task.parts) {
-        add_use(uses, {part.sum.buffer, true, part.sum.offset, part.sum.offset + aligned_bytes(part.count, 4)});
-        demand.memory_bytes += 8 * part.count;
-    }
-    for (const RoundPart& part : task.parts) {
-        if (part.narrow.buffer == kNoBuffer) continue;
-        const int64_t bytes = gradient_chunk_bytes(in_.numerics.gradient_format, part.count);
-        add_use(uses, {part.narrow.buffer, true, part.narrow.offset, part.narrow.offset + bytes});
-        demand.memory_bytes += bytes;
-    }
-    schedule_.rounds.push_back(std::move(task));
-    add(Verb::round, LaneKind::compute, schedule_.rounds.size() - 1, uses, demand);
-}
-
-void ScheduleBuilder::reduce(ReduceTask task) {
-    std::vector<BufferUse>& uses = no_uses();
-    Demand demand;
-    for (const ReducePart& part : task.parts) {
-        const int64_t count = in_.param(part.param).numel();
-        add_use(uses,
-                {part.gradient.buffer, false, part.gradient.offset, part.gradient.offset + aligned_bytes(count, 4)});
-        demand.memory_bytes += 4 * count;
-    }
-    for (const ReducePart& part : task.parts) {
-        const BufferSlice& sums = in_.place(part.param).squares;
-        const int64_t bytes = squares_bytes(in_.param(part.param).numel());
-        add_use(uses, {sums.buffer, true, sums.offset, sums.offset + bytes});
-    }
-    if (task.decides() && !task.of_losses && in_.ids.squares != kNoBuffer) uses.push_back({in_.ids.squares, false});
-    schedule_.reduces.push_back(std::move(task));
-    add(Verb::reduce, LaneKind::compute, schedule_.reduces.size() - 1, uses, demand);
+    if (reads_norm && in_.ids.squares != kNoBuffer) uses.push_back({in_.ids.squares, false});
+    schedule_.hosts.push_back({stage});
+    add({Verb::host, LaneKind::compute, schedule_.hosts.size() - 1}, uses, {});
 }
 
 void ScheduleBuilder::mark() {
-    add(Verb::mark, LaneKind::disk_write, 0, {}, {});
+    schedule_.hosts.push_back({});
+    add({Verb::host, LaneKind::disk_write, schedule_.hosts.size() - 1}, {}, {});
 }
 
-void ScheduleBuilder::add(Verb verb, LaneKind lane, size_t payload, std::span<const BufferUse> uses, Demand demand) {
-    schedule_.tasks.push_back({.verb = verb,
-                               .lane = find_lane(schedule_.lanes, lane),
-                               .payload = static_cast<int>(payload),
+void ScheduleBuilder::add(const Added& added, std::span<const BufferUse> uses, const Demand& demand) {
+    schedule_.tasks.push_back({.verb = added.verb,
+                               .lane = find_lane(schedule_.lanes, lane_beside(added.lane, in_.plan.device.index)),
+                               .payload = static_cast<int>(added.payload),
+                               .block = added.block,
                                .when = when_,
                                .first_use = static_cast<int>(schedule_.uses.size()),
                                .use_count = static_cast<int>(uses.size()),

@@ -32,7 +32,7 @@ struct LowerInput {
     const PersistentIds& ids;
     int persistent_count = 0;
     std::vector<TierId> tiers = tiers_beside(plan.device.index);
-    bool refreshes = false;
+    std::vector<uint8_t> differentiated = {};  // of a phase: by parameter, whether its kernel takes the gradient
     bool joins_chunks = false;  // of a schedule that is weighed and never run: neighbouring chunks are one
 
     // Lists the chunks, once the rest is known. Joined where no chunk differs from the next.
@@ -54,10 +54,9 @@ struct LowerInput {
         const Param each = param(index);
         return each.storage.store == StoreType::as_file && (each.storage.dtype != numerics.compute || each.keeps_sum());
     }
-    // By the passes of this schedule: for trained weights, or, in a refresh, for the weights that it changes.
+    // By the passes of this schedule: for trained weights, or, in a phase, for those that its kernel takes.
     bool wants_gradient(int index) const {
-        const Param each = param(index);
-        return refreshes ? each.training.is_refreshed && !each.spec.added : each.trains();
+        return differentiated.empty() ? param(index).trains() : differentiated[static_cast<size_t>(index)] != 0;
     }
     // Updates change what is kept.
     bool is_stored_to(int index) const { return param(index).trains() && param(index).perturb.merge != Merge::never; }
@@ -165,10 +164,9 @@ class ScheduleBuilder {
     // Adds the task; its workspace is made here. `uses` names buffers besides weights and regions.
     void run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses);
     void move(MoveTask task);
-    void update(UpdateTask task, LaneKind lane);
-    void round(RoundTask task);
-    void reduce(ReduceTask task);
-    void refresh(RefreshTask task, LaneKind lane);
+    // Its workspace is made here, too. `beyond`: what it takes besides the traffic that follows from its kernel.
+    void param(ParamTask task, LaneKind lane = LaneKind::compute, const Demand& beyond = {});
+    void decide(Stage stage);
     void mark();
     // Of tasks that are added from now on.
     void set_when(When when) { when_ = when; }
@@ -177,16 +175,25 @@ class ScheduleBuilder {
 
   private:
     BufferSlice tokens_of(int point, int micro);
-    void add(Verb verb, LaneKind lane, size_t payload, std::span<const BufferUse> uses, Demand demand);
+    struct Added {
+        Verb verb;
+        LaneKind lane;
+        size_t payload;
+        int block = -1;
+    };
+    void add(const Added& added, std::span<const BufferUse> uses, const Demand& demand);
     // Empty; what it held before is gone. Kept from task to task, like `scattered_`.
     std::vector<BufferUse>& no_uses() {
         uses_.clear();
         return uses_;
     }
-    void add_materialization(MaterializeTask task);
-    int64_t update_work_bytes(const UpdateTask& task) const;
-    void decide_updates(MaterializeParam& each, bool is_first, bool fetched) const;
-    double mean_updates(const Param& param, const MaterializeParam& each) const;
+    void add_materialization(ParamTask task);
+    int64_t slot_bytes(const ParamTask& task, const ParamChunk& chunk, ParamSlot slot) const;
+    void bind_chunk(const ParamTask& task, const ParamChunk& chunk);
+    void make_work(ParamTask& task, LaneKind lane);
+    int64_t traffic(const ParamTask& task) const;
+    void decide_updates(ParamChunk& each, bool is_first, bool fetched) const;
+    double mean_updates(const Param& param, const ParamChunk& each) const;
     void read_halves(const Block& block, DiskPlace place, std::vector<BufferSlice>& slices);
     bool stays_on_device(int param) const;
     bool needs_low(const Block& block) const;
@@ -197,7 +204,7 @@ class ScheduleBuilder {
     Schedule schedule_;
     When when_ = When::always;
     std::vector<BufferUse> uses_;       // of the task that is being added
-    std::vector<BufferUse> scattered_;  // the same of an update, before they are in order
+    std::vector<BufferUse> scattered_;  // the same of a param task, before they are in order
     std::map<SegmentKey, int> segment_index_;
     std::map<std::pair<int, int>, BufferSlice> tokens_;  // by point and micro-batch
 };
@@ -209,17 +216,17 @@ inline BufferSlice behind(const BufferSlice& slice, int64_t bytes) {
 // Uses of neighbouring bytes become one.
 void add_use(std::vector<BufferUse>& uses, const BufferUse& use);
 
-// Of UpdateTask::wide.
-int64_t wide_bytes(const UpdateTask& task);
+// Of ParamTask::wide.
+int64_t wide_bytes(const ParamTask& task);
 // The bytes that a piece of this place takes in memory, whole blocks of the disk.
 int64_t piece_bytes(const LowerInput& in, DiskPlace place, const ChunkSpan& chunk);
 
-// Lowered steps (lower_train.cpp, lower_probe.cpp, lower_forward.cpp, lower_refresh.cpp, lower_updates.cpp).
+// Lowered steps (lower_train.cpp, lower_probe.cpp, lower_forward.cpp, lower_phase.cpp, lower_updates.cpp).
 Schedule lower_train(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_probe(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request);
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request);
-Schedule lower_refresh(const LowerInput& input, const ScheduleRequest& request);
+Schedule lower_phase(const LowerInput& input, const ScheduleRequest& request);
 // Speculative updates that are done again; deferred updates that are needed now.
 Schedule lower_redo(const LowerInput& input);
 Schedule lower_flush(const LowerInput& input);

@@ -98,7 +98,7 @@ class DeferredOrder {
             std::ranges::any_of(schedule_.tasks, [](const Task& task) { return task.when != When::always; });
         for (const Task& task : schedule_.tasks) {
             if (defers && task.verb == Verb::move) refuse_stale_reads(task);
-            if (task.verb == Verb::materialize) refuse_late_updates(schedule_.materializations[at(task.payload)]);
+            if (task.verb == Verb::param) refuse_late_updates(schedule_.params[at(task.payload)]);
         }
     }
 
@@ -131,8 +131,9 @@ class DeferredOrder {
     }
 
     // A parameter is updated once, when it is first materialized.
-    void refuse_late_updates(const MaterializeTask& task) {
-        for (const MaterializeParam& each : task.params) {
+    void refuse_late_updates(const ParamTask& task) {
+        if (!task.uses(ParamSlot::plain)) return;
+        for (const ParamChunk& each : task.chunks) {
             const bool is_first = seen_.insert(each.param).second;
             WINDLASS_CHECK(is_first || !each.updates, "{}: parameter {} is updated after it was read", schedule_.name,
                            each.param);
@@ -187,21 +188,23 @@ bool holds(const std::map<BufferId, Ranges>& all, BufferId buffer, const std::pa
            });
 }
 
-// A wrong guess can be taken back: what it overwrites is in a store, or kept, by the update or by a task before it; and
+// A wrong guess can be taken back: what it overwrites is in a store, or kept by a task before it; and
 // what one schedule goes back to, every schedule that speculates has kept.
 void require_way_back(const ScheduleSet& set) {
     std::vector<const Schedule*> speculating;
     for (const Schedule& schedule : set.schedules) {
         bool speculates = false;
         std::set<std::pair<int, int64_t>> kept_before;  // chunks
-        for (const UpdateTask& update : schedule.updates) {
-            speculates = speculates || update.speculative;
-            for (const UpdateChunk& chunk : update.chunks) {
-                if (chunk.kept.buffer != kNoBuffer) kept_before.emplace(chunk.param, chunk.first);
-                WINDLASS_CHECK(!update.speculative || chunk.block.buffer != kNoBuffer ||
-                                   kept_before.contains({chunk.param, chunk.first}),
-                               "{} speculates an update of parameter {} and keeps nothing to go back to", schedule.name,
-                               chunk.param);
+        for (const ParamTask& task : schedule.params) {
+            const bool keeps = task.kernel->writes(ParamSlot::kept),
+                       guesses = task.kernel->is_update && task.speculative;
+            speculates = speculates || guesses;
+            for (const ParamChunk& chunk : task.chunks) {
+                if (keeps) kept_before.emplace(chunk.param, chunk.first);
+                WINDLASS_CHECK(
+                    !guesses || chunk.block.buffer != kNoBuffer || kept_before.contains({chunk.param, chunk.first}),
+                    "{} speculates an update of parameter {} and keeps nothing to go back to", schedule.name,
+                    chunk.param);
             }
         }
         if (speculates) speculating.push_back(&schedule);

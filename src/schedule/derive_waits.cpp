@@ -41,10 +41,10 @@ class WaitDerivation {
                 if (at(use.buffer) >= persistent_) rows_.raise(users_[at(use.buffer) - persistent_], self);
             }
             if (task.verb == Verb::move) order_on_disk(schedule_.moves[at(task.payload)], self, after);
-            if (task.verb == Verb::mark) rows_.raise(after, deferred);
-            if (task.when != When::always || task.verb == Verb::materialize) rows_.raise(deferred, self);
+            if (is_mark(task)) rows_.raise(after, deferred);
+            if (task.when != When::always || makes_what_is_read(task)) rows_.raise(deferred, self);
             if (needs_norm(task)) rows_.raise(after, norm);
-            if (task.verb == Verb::reduce && schedule_.reduces[at(task.payload)].decides()) rows_.raise(norm, self);
+            if (task.verb == Verb::host && !is_mark(task)) rows_.raise(norm, self);
             task.after = rows_.waits(after, task.lane);
         }
     }
@@ -61,8 +61,15 @@ class WaitDerivation {
     }
 
     bool needs_norm(const Task& task) const {
-        return task.verb == Verb::update && task.when == When::always &&
-               !schedule_.updates[at(task.payload)].speculative;
+        if (task.verb != Verb::param || task.when != When::always) return false;
+        const ParamTask& param = schedule_.params[at(task.payload)];
+        return param.kernel->is_update && !param.speculative;
+    }
+    bool is_mark(const Task& task) const {
+        return task.verb == Verb::host && !schedule_.hosts[at(task.payload)].decides;
+    }
+    bool makes_what_is_read(const Task& task) const {
+        return task.verb == Verb::param && schedule_.params[at(task.payload)].uses(ParamSlot::plain);
     }
 
     // The buffer's first task waits for all users of the buffers that had its addresses before.
@@ -92,7 +99,7 @@ class WaitDerivation {
     // What a step writes to the disk and reads again. Gradients and activations are written over; weights and state go
     // to the version that is not current, so a write never waits, but a read needs what was written before it.
     void order_on_disk(const MoveTask& move, Wait self, int32_t after) {
-        if (move.kind == MoveKind::up || move.kind == MoveKind::down) return;
+        if (move.kind != MoveKind::disk_read && move.kind != MoveKind::disk_write) return;
         const bool writes = move.kind == MoveKind::disk_write;
         const bool versioned = move.place != DiskPlace::gradient && move.place != DiskPlace::activation;
         const DiskPlace place = move.place == DiskPlace::low ? DiskPlace::state : move.place;

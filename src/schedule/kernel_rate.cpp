@@ -57,8 +57,8 @@ std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& siz
 }
 
 std::string update_key(const Recipe& recipe) {
-    if (recipe.update_bytes_per_element == 0) return "";
-    return fmt::format("{} {}", recipe.name, recipe.update_bytes_per_element);
+    if (recipe.update() == nullptr) return "";
+    return fmt::format("{} {}", recipe.name, recipe.update()->bytes_per_element);
 }
 
 std::vector<KernelCase> kernel_cases(const ModelSpec& model, const Recipe& recipe, std::span<const OpSize> sizes) {

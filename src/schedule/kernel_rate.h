@@ -29,7 +29,7 @@ struct KernelCase {
 // their own (GemmShape::narrow).
 std::string kernel_key(const OpRecord& op, const OpSpec& spec, const OpSize& size, DiffMode mode);
 
-// "adamw 16": the update of a method that moves 16 bytes a number (Recipe::update_bytes_per_element). An update with
+// "adamw 16": the update of a method that moves 16 bytes a number (ParamKernel::bytes_per_element). An update with
 // half the bytes is seldom twice as fast, since it rounds. Empty for a recipe without an update.
 std::string update_key(const Recipe& recipe);
 

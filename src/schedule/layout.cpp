@@ -126,8 +126,8 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
         bool begins = true;
         for (int64_t first = 0; first < numel; first += kChunkElements) {
             const ChunkSpan chunk{param, first, std::min(kChunkElements, numel - first)};
-            const int64_t next = recipe.whole_parameters ? numel : chunk.count;
-            const bool may_end = begins || !recipe.whole_parameters;
+            const int64_t next = recipe.updates_whole_parameters() ? numel : chunk.count;
+            const bool may_end = begins || !recipe.updates_whole_parameters();
             if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
             ChunkGroup& group = groups.back();
             if (joined && !group.empty() && group.back().param == param)

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "format/store_map.h"
+#include "method/norm.h"
 #include "method/recipe.h"
 #include "method/trained_model.h"
 #include "schedule/schedule.h"

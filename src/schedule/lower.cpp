@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "method/phase.h"
 #include "schedule/builder.h"
 
 namespace windlass {
@@ -32,7 +33,7 @@ class PersistentWriter {
             cache_rows = std::max(cache_rows, request.rows * request.cache_capacity);
         }
         for (const int param : store_order(model_)) place(param, trains);
-        if (trains && recipe_.needs_grad_norm) write_squares();
+        if (trains && recipe_.needs_norm()) write_squares();
         if (cache_rows > 0) write_cache(cache_rows);
         write_staging();
     }
@@ -41,8 +42,7 @@ class PersistentWriter {
     // One buffer for each thing and tier; it grows as parameters are put into it.
     BufferSlice put(std::string_view name, MemoryTag tag, Home home, int64_t bytes) {
         if (home == Home::disk) return {};
-        const auto tier =
-            find_tier(tiers, plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device);
+        const auto tier = tier_of(plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device);
         auto buffer = std::find_if(buffers.begin(), buffers.end(), [&](const BufferSpec& each) {  // of a handful
             return each.tag == tag && each.tier == tier && each.name == name;
         });
@@ -72,10 +72,10 @@ class PersistentWriter {
                     put("low halves", MemoryTag::low_halves, is_trained ? plan.state : plan.weights, param.numel() * 2);
             if (trains && param.trains()) put_state(param, plan, place);
         }
-        if (!trains || !param.trains() || !recipe_.runs(PassKind::backward) || recipe_.uses_gradients_at_once) return;
+        if (!trains || !param.trains() || !recipe_.runs(PassKind::backward) || recipe_.uses_gradients_at_once()) return;
         place.gradient_format = held_format(numerics_, plan_, plan);
         put_gradient(index, plan, place);
-        if (!plan_.store && recipe_.needs_grad_norm && plan.update == UpdateTime::in_backward)
+        if (!plan_.store && recipe_.needs_norm() && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", MemoryTag::kept, plan.state, all_kept(param));
     }
     void put_resident(const Param& param, ParamPlace& place) {
@@ -161,8 +161,9 @@ class PersistentWriter {
             ids.caches.push_back(place);
         }
     }
+    int tier_of(TierKind kind) const { return find_tier(tiers, tier_beside(kind, plan_.device.index)); }
     BufferId add(std::string name, MemoryTag tag, int64_t bytes, TierKind tier) {
-        buffers.push_back({.name = std::move(name), .tag = tag, .bytes = bytes, .tier = find_tier(tiers, tier)});
+        buffers.push_back({.name = std::move(name), .tag = tag, .bytes = bytes, .tier = tier_of(tier)});
         return static_cast<BufferId>(buffers.size()) - 1;
     }
 
@@ -192,7 +193,7 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
         WINDLASS_CHECK(!recipe.probes() || !plan.own_memory() || !plan.store || each.weights != Home::device,
                        "block {}: weights on a device with its own memory cannot be written to disk", block);
         WINDLASS_CHECK(
-            !recipe.runs(PassKind::backward) || recipe.uses_gradients_at_once == (each.update == UpdateTime::at_once),
+            !recipe.runs(PassKind::backward) || recipe.uses_gradients_at_once() == (each.update == UpdateTime::at_once),
             "block {}: updates {}, by {}", block, update_time_name(each.update), recipe.name);
         WINDLASS_CHECK(each.update != UpdateTime::at_once ||
                            (plan.order == MicroOrder::layer_first && each.gradients != Home::disk),
@@ -226,8 +227,8 @@ std::string schedule_name(const ScheduleRequest& request) {
             return fmt::format("eval/{}", request.sequence_length);
         case ScheduleRequest::Kind::decode:
             return fmt::format("decode/{}", request.sequence_length);
-        case ScheduleRequest::Kind::refresh:
-            return fmt::format("refresh/{}", request.sequence_length);
+        case ScheduleRequest::Kind::phase:
+            return fmt::format("{}/{}", request.phase->name, request.sequence_length);
         case ScheduleRequest::Kind::redo:
             return "redo";
         case ScheduleRequest::Kind::flush:
@@ -248,8 +249,8 @@ Schedule lower_request(const LowerInput& input, const ScheduleRequest& request) 
             return lower_eval(input, request);
         case ScheduleRequest::Kind::decode:
             return lower_decode(input, request);
-        case ScheduleRequest::Kind::refresh:
-            return lower_refresh(input, request);
+        case ScheduleRequest::Kind::phase:
+            return lower_phase(input, request);
         case ScheduleRequest::Kind::redo:
             return lower_redo(input);
         case ScheduleRequest::Kind::flush:
@@ -266,7 +267,7 @@ std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& p
         return each.kind == ScheduleRequest::Kind::train;
     });
     std::vector<ScheduleRequest> more;
-    if (trains && recipe.needs_grad_norm && plan.any(UpdateTime::in_backward))
+    if (trains && recipe.needs_norm() && plan.any(UpdateTime::in_backward))
         more.push_back({.kind = ScheduleRequest::Kind::redo});
     if (trains && plan.any(UpdateTime::next_forward))
         more.push_back({.kind = ScheduleRequest::Kind::flush, .rows = 0, .sequence_length = 0, .micro_batches = 0});
@@ -280,7 +281,7 @@ ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const 
                          const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted,
                          bool joins_chunks) {
     require_consistent(model, recipe, plan);
-    WINDLASS_CHECK(numerics.gradient_format == GradientFormat::f32 || !recipe.uses_gradients_at_once,
+    WINDLASS_CHECK(numerics.gradient_format == GradientFormat::f32 || !recipe.uses_gradients_at_once(),
                    "{} uses gradients as they were summed", recipe.name);
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);

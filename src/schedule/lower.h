@@ -10,16 +10,18 @@
 
 namespace windlass {
 
+struct Phase;
+
 struct ScheduleRequest {
-    // refresh: of the projected layers of a model that is refreshed, by the gradients of the first half of the
-    // micro-batches, judged by those of the second. redo, flush: updates alone; lower adds them where the plan needs
-    // them.
-    enum class Kind : uint8_t { train, eval, decode, refresh, redo, flush } kind = Kind::train;
+    // phase: by the gradients of the first half of the micro-batches, judged by those of the second. redo, flush:
+    // updates alone; lower adds them where the plan needs them.
+    enum class Kind : uint8_t { train, eval, decode, phase, redo, flush } kind = Kind::train;
     int64_t rows = 1;
     int64_t sequence_length = 1;
     int micro_batches = 1;
-    int64_t cache_capacity = 0;   // decode: tokens per row that the cache holds
-    int iterations = 0;           // refresh: of learning, at most
+    int64_t cache_capacity = 0;  // decode: tokens per row that the cache holds
+    const Phase* phase = nullptr;
+    int iterations = 0;           // phase: of learning, at most
     bool writes_answers = false;  // of a forward-only step: each point reads rows of its own
 };
 

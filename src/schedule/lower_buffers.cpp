@@ -133,11 +133,24 @@ void ActivationBuffers::transfer(MoveKind kind, BufferId buffer, const Offloaded
                    .pieces = {{.first = offloaded.file_offset, .bytes = offloaded.bytes}}});
 }
 
+namespace {
+
+// The index of the recipe's last backward pass, or, `for_norm`, of the one before it.
+int backward_pass(const Recipe& recipe, bool for_norm) {
+    int last = -1, before = -1;
+    for (int pass = 0; pass < std::ssize(recipe.passes); ++pass) {
+        if (recipe.passes[at(pass)].kind == PassKind::backward) before = std::exchange(last, pass);
+    }
+    return for_norm ? before : last;
+}
+
+}  // namespace
+
 GradientBuffers::GradientBuffers(ScheduleBuilder& builder, bool for_norm)
     : builder_(builder),
       in_(builder.in()),
       for_norm_(for_norm),
-      finds_squares_(in_.recipe.needs_grad_norm && (for_norm || !in_.recipe.backward_for_norm)),
+      pass_(backward_pass(in_.recipe, for_norm)),
       target_(in_.model.params.size()),
       leaving_(in_.model.params.size()),
       held_(in_.model.params.size()),
@@ -173,7 +186,7 @@ void GradientBuffers::make_buffers(int block) {
         const Home home = in_.plan_of(param).gradients;
         const bool stays = home == Home::device || (home == Home::host && !in_.plan.own_memory());
         const bool waits =
-            in_.place(param).gradient_format == GradientFormat::f32 && !in_.recipe.uses_gradients_at_once;
+            in_.place(param).gradient_format == GradientFormat::f32 && !in_.recipe.uses_gradients_at_once();
         if (stays && waits)
             target_[at(param)] = in_.place(param).gradient;
         else if (last_user_[at(param)] == block)
@@ -217,12 +230,37 @@ std::vector<int> GradientBuffers::ending_with(int block) const {
 void GradientBuffers::complete(int block) {
     const std::vector<int> params = ending_with(block);
     is_complete_[at(block)] = true;
-    if (!for_norm_) round(params, block);
-    if (!finds_squares_ || params.empty()) return;
-    ReduceTask squares;
-    squares.parts.reserve(params.size());
-    for (const int param : params) squares.parts.push_back({param, target_[at(param)]});
-    builder_.reduce(std::move(squares));
+    if (!for_norm_) find_leaving(params, block);
+    for (const Act& act : in_.recipe.acts) {
+        if (act.at != Stage::on_gradient || act.kernel->is_update || (act.pass >= 0 && act.pass != pass_)) continue;
+        ParamTask task{.kernel = act.kernel, .block = block};
+        act.kernel->grain == Grain::chunk ? take_chunks(params, task) : take_whole(params, task);
+        if (!task.chunks.empty()) builder_.param(std::move(task));
+    }
+}
+
+void GradientBuffers::take_whole(const std::vector<int>& params, ParamTask& task) const {
+    task.chunks.reserve(params.size());
+    for (const int param : params)
+        task.chunks.push_back({.param = param,
+                               .count = in_.param(param).numel(),
+                               .gradient = target_[at(param)],
+                               .squares = in_.place(param).squares});
+}
+
+// Those that wait in another form, or elsewhere, than they were summed.
+void GradientBuffers::take_chunks(const std::vector<int>& params, ParamTask& task) const {
+    for (const int param : params) {
+        for (const ChunkSpan& chunk : in_.chunks(param)) {
+            if (in_.numerics.gradient_format == GradientFormat::f32 && !in_.visits(param, chunk.first)) continue;
+            const BufferSlice& sums = target_[at(param)];
+            task.chunks.push_back({.param = param,
+                                   .first = chunk.first,
+                                   .count = chunk.count,
+                                   .gradient = {sums.buffer, sums.offset + 4 * chunk.first},
+                                   .narrow = rounded_to(param, chunk.first)});
+        }
+    }
 }
 
 void GradientBuffers::finish(int block) {
@@ -230,7 +268,7 @@ void GradientBuffers::finish(int block) {
     if (for_norm_) return;
     std::vector<int> down, out;
     for (const int param : ending_with(block)) {
-        if (in_.recipe.uses_gradients_at_once) held_[at(param)] = target_[at(param)];
+        if (in_.recipe.uses_gradients_at_once()) held_[at(param)] = target_[at(param)];
         if (leaves_device(param)) down.push_back(param);
         if (in_.plan_of(param).gradients == Home::disk) out.push_back(param);
     }
@@ -239,8 +277,8 @@ void GradientBuffers::finish(int block) {
     if (!out.empty()) write_to_disk(out);
 }
 
-// Once, after the last contribution: what the norm and the update see is what the sums are rounded to.
-void GradientBuffers::round(const std::vector<int>& params, int block) {
+// Where what goes down or to disk is: the sums themselves, or room for what they are rounded to.
+void GradientBuffers::find_leaving(const std::vector<int>& params, int block) {
     const GradientFormat format = in_.numerics.gradient_format;
     std::vector<int> leave;
     for (const int param : params) {
@@ -250,19 +288,6 @@ void GradientBuffers::round(const std::vector<int>& params, int block) {
     }
     for (const int param : leave) leaving_[at(param)] = {};
     if (!leave.empty()) make_buffer(leave, block, TierKind::device, leaving_, false);
-    RoundTask task;
-    for (const int param : params) {
-        for (const ChunkSpan& chunk : in_.chunks(param)) {
-            if (format == GradientFormat::f32 && !in_.visits(param, chunk.first)) continue;
-            const BufferSlice& sums = target_[at(param)];
-            task.parts.push_back({.param = param,
-                                  .first = chunk.first,
-                                  .count = chunk.count,
-                                  .sum = {sums.buffer, sums.offset + 4 * chunk.first},
-                                  .narrow = rounded_to(param, chunk.first)});
-        }
-    }
-    if (!task.parts.empty()) builder_.round(std::move(task));
 }
 
 // Next to the sum; kNoBuffer where the sum itself is what waits.

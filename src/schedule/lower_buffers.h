@@ -72,7 +72,7 @@ class GradientBuffers {
 
     // Targets of a backward segment's contributions.
     void bind(RunTask& task, std::vector<BufferUse>& uses);
-    // The last contributions are there: they are rounded, and squared for the norm.
+    // The last contributions are there: the recipe's acts on gradients, but for updates, are done to them.
     void complete(int block);
     // And go to where the plan holds them. Completes them where that was not asked for.
     void finish(int block);
@@ -88,7 +88,9 @@ class GradientBuffers {
         return in_.plan.own_memory() && in_.plan_of(param).gradients != Home::device;
     }
     std::vector<int> ending_with(int block) const;
-    void round(const std::vector<int>& params, int block);
+    void find_leaving(const std::vector<int>& params, int block);
+    void take_whole(const std::vector<int>& params, ParamTask& task) const;
+    void take_chunks(const std::vector<int>& params, ParamTask& task) const;
     BufferSlice rounded_to(int param, int64_t first) const;
     void move_down(const std::vector<int>& params, int block);
     void write_to_disk(const std::vector<int>& params);
@@ -96,7 +98,7 @@ class GradientBuffers {
     ScheduleBuilder& builder_;
     const LowerInput& in_;
     bool for_norm_;
-    bool finds_squares_;
+    int pass_;                          // index of the backward pass into Recipe::passes
     std::vector<BufferSlice> target_;   // by parameter: where runs add
     std::vector<BufferSlice> leaving_;  // by parameter: what goes down or to disk, where sums are rounded to be that
     std::vector<BufferSlice> held_;     // by parameter: in the memory of the updating processor, for this step

@@ -49,7 +49,7 @@ class ProbeLowering {
                                 slot(static_cast<int>(ready), late + 1));
             visit(static_cast<int>(index), fetched[index]);
         }
-        if (passes_ > 0) builder_.reduce({});
+        if (passes_ > 0) builder_.decide(Stage::at_end);
     }
 
   private:

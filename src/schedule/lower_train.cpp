@@ -28,7 +28,7 @@ class TrainLowering {
           speculative_(builder,
                        {.weights = [this](int param) { return weights_of(param); },
                         .gradient = [this](int param, int64_t first) { return gradients_.in_memory(param, first); },
-                        .speculative = in_.recipe.needs_grad_norm}),
+                        .speculative = in_.recipe.needs_norm()}),
           at_once_(builder,
                    {.weights = [this](int param) { return weights_of(param); },
                     .gradient = [this](int param, int64_t first) { return gradients_.in_memory(param, first); }}),
@@ -49,12 +49,13 @@ class TrainLowering {
             write_micro_batch_first();
         speculative_.drain();
         at_once_.drain();
-        if (in_.recipe.needs_grad_norm && !in_.recipe.backward_for_norm) builder_.reduce({});
+        if (!in_.recipe.has_norm_pass()) decide(Stage::on_norm);
         for (int block = 0; block < blocks_; ++block) {
             builder_.arrive(block);
             add_updates(certain_, UpdateTime::after_backward, block);
         }
         certain_.drain();
+        decide(Stage::at_end);
     }
 
   private:
@@ -67,7 +68,7 @@ class TrainLowering {
         std::vector<Visit> list;
         for (int block = 0; block < blocks_ - 1; ++block) list.push_back({block, false});
         for (const bool updates : {false, true}) {
-            if (!updates && !in_.recipe.backward_for_norm) continue;
+            if (!updates && !in_.recipe.has_norm_pass()) continue;
             for (int block = blocks_ - 1; block >= first_trained_; --block) list.push_back({block, true, updates});
         }
         return list;
@@ -188,15 +189,19 @@ class TrainLowering {
         gradients_.finish(block);
         updating_ = &weights;
         add_updates(speculative_, UpdateTime::in_backward, block);
-        if (!in_.recipe.uses_gradients_at_once) return;
+        if (!in_.recipe.uses_gradients_at_once()) return;
         // The losses are there before anything is changed.
-        if (block == blocks_ - 1 && !in_.recipe.backward_for_norm) builder_.reduce({.of_losses = true});
+        if (block == blocks_ - 1) decide(Stage::on_losses);
         add_updates(at_once_, UpdateTime::at_once, block);
     }
     // Of a backward pass that finds the norm. The last block's is after all squares, and before all updates.
     void finish_norm(int block) {
         norm_gradients_.finish(block);
-        if (block == first_trained_) builder_.reduce({});
+        if (block == first_trained_) decide(Stage::on_norm);
+    }
+
+    void decide(Stage stage) {
+        if (in_.recipe.decision(stage) != nullptr) builder_.decide(stage);
     }
 
     // While a pass computes, what the next one needs of spilled activations is on its way.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/kept_version.h"
+
 namespace windlass {
 
 UpdateStream::UpdateStream(ScheduleBuilder& builder, Sources sources)
@@ -137,18 +139,18 @@ LaneKind UpdateStream::lane_of(int param) const {
     return on_device ? LaneKind::compute : LaneKind::host;
 }
 
-UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const {
+ParamChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const {
     const ChunkSpan& chunk = staged.chunks[index];
-    UpdateChunk update{.param = chunk.param,
-                       .first = chunk.first,
-                       .count = chunk.count,
-                       .hi = staged.weights[index],
-                       .gradient = staged.gradient[index],
-                       .gradient_format = in_.place(chunk.param).gradient_format};
+    ParamChunk update{.param = chunk.param,
+                      .first = chunk.first,
+                      .count = chunk.count,
+                      .weights = staged.weights[index],
+                      .gradient = staged.gradient[index],
+                      .gradient_format = in_.place(chunk.param).gradient_format};
     update.state.reserve(in_.recipe.state.size());
     if (staged.blocks.empty()) {
         const ParamPlace& place = in_.place(chunk.param);
-        update.lo = behind(place.low, chunk.first * 2);
+        update.low = behind(place.low, chunk.first * 2);
         for (size_t s = 0; s < place.state.size(); ++s) {
             const StateSpec& state = in_.recipe.state[s];
             const bool has = state_bytes(state, in_.param(chunk.param).spec, chunk.first, chunk.count) > 0;
@@ -166,12 +168,12 @@ UpdateChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const
         end += bytes;
     }
     if (end > 0) update.block = staged.blocks[index];
-    if (param.storage.store == StoreType::split) update.lo = update.block;  // low halves come first
+    if (param.storage.store == StoreType::split) update.low = update.block;  // low halves come first
     return update;
 }
 
 void UpdateStream::finish(const Staged& staged) {
-    UpdateTask task{.speculative = sources_.speculative, .restores = sources_.again && !in_.plan.store};
+    ParamTask task{.kernel = in_.recipe.update(), .block = home_of(staged.chunks), .speculative = sources_.speculative};
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
     if (!staged.visiting.empty()) return finish_visit(staged, std::move(task));
@@ -184,40 +186,39 @@ void UpdateStream::finish(const Staged& staged) {
     if (in_.plan.store) write_back(staged);
 }
 
-void UpdateStream::update(UpdateTask task) {
+void UpdateStream::update(ParamTask task) {
     if (in_.visits(task.chunks[0].param, task.chunks[0].first)) bring_gradient_down(task);
     const LaneKind lane = lane_of(task.chunks[0].param);
-    widen(task, lane);
-    builder_.update(std::move(task), lane);
+    if (!in_.plan.store && sources_.again) version(kRestoreVersion, task, lane);
+    if (!in_.plan.store && sources_.speculative) version(kKeepVersion, task, lane);
+    builder_.param(std::move(task), lane);
 }
 
-void UpdateStream::widen(UpdateTask& task, LaneKind lane) {
-    const int64_t bytes = wide_bytes(task);
-    if (bytes == 0) return;
-    const TierKind tier = lane == LaneKind::host ? in_.host_tier() : TierKind::device;
-    task.wide = {
-        builder_.buffer({"wide", in_.param(task.chunks[0].param).spec.block}, MemoryTag::workspace, bytes, tier), 0};
+void UpdateStream::version(const ParamKernel& kernel, const ParamTask& task, LaneKind lane) {
+    ParamTask copies = task;
+    copies.kernel = &kernel;
+    builder_.param(std::move(copies), lane);
 }
 
 // One task for each pair of buffers; a group's parameters are at home in one block.
-std::vector<MoveTask> UpdateStream::ways_up(const UpdateTask& task) const {
+std::vector<MoveTask> UpdateStream::ways_up(const ParamTask& task) const {
     std::vector<MoveTask> moves;
-    const auto add = [&](const UpdateChunk& chunk, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
+    const auto add = [&](const ParamChunk& chunk, const BufferSlice& from, const BufferSlice& to, int64_t bytes) {
         if (moves.empty() || moves.back().source != from.buffer || moves.back().buffer != to.buffer)
             moves.push_back({.kind = MoveKind::up, .buffer = to.buffer, .source = from.buffer});
         if (moves.back().pieces.empty()) moves.back().pieces.reserve(task.chunks.size());
         moves.back().pieces.push_back(
             {.param = chunk.param, .count = chunk.count, .offset = to.offset, .source = from.offset, .bytes = bytes});
     };
-    for (const UpdateChunk& chunk : task.chunks) {
+    for (const ParamChunk& chunk : task.chunks) {
         const Param param = in_.param(chunk.param);
         if (const BufferSlice& resident = in_.place(chunk.param).resident; resident.buffer != kNoBuffer)
-            add(chunk, chunk.hi, behind(resident, weight_bytes(param, chunk.first)),
+            add(chunk, chunk.weights, behind(resident, weight_bytes(param, chunk.first)),
                 aligned_weight_bytes(param, chunk.count));
     }
-    for (const UpdateChunk& chunk : task.chunks) {
+    for (const ParamChunk& chunk : task.chunks) {
         if (const BufferSlice& low = in_.place(chunk.param).resident_low; low.buffer != kNoBuffer)
-            add(chunk, chunk.lo, behind(low, chunk.first * 2), chunk.count * 2);
+            add(chunk, chunk.low, behind(low, chunk.first * 2), chunk.count * 2);
     }
     return moves;
 }

@@ -24,7 +24,7 @@ class UpdateStream {
         bool again = false;  // memory holds what a wrong guess made of it: take the version before, which is in the
                              // store, or kept in memory
         // What becomes of a group instead of an update; it has no gradients.
-        std::function<void(const UpdateTask& group)> use = {};
+        std::function<void(const ParamTask& group)> use = {};
     };
 
     UpdateStream(ScheduleBuilder& builder, Sources sources);
@@ -40,7 +40,7 @@ class UpdateStream {
         ChunkGroup chunks;
         std::vector<BufferSlice> weights, gradient;  // by chunk
         std::vector<BufferSlice> blocks;             // by chunk: its state as the store has it; empty without a store
-        std::vector<UpdateChunk> visiting;  // the chunks on a device that their state goes up to; empty: it does not
+        std::vector<ParamChunk> visiting;  // the chunks on a device that their state goes up to; empty: it does not
     };
 
     void stage_weights(Staged& staged);
@@ -49,13 +49,14 @@ class UpdateStream {
     // A group that the device updates though its state is at home next to it (lower_visiting.cpp).
     bool visits(const ChunkGroup& chunks) const;
     void stage_visit(Staged& staged);
-    void finish_visit(const Staged& staged, UpdateTask at_home);
-    void bring_gradient_down(UpdateTask& task);
+    void finish_visit(const Staged& staged, ParamTask at_home);
+    void bring_gradient_down(ParamTask& task);
     void finish(const Staged& staged);
-    void update(UpdateTask task);
-    UpdateChunk update_chunk(const Staged& staged, size_t index) const;
-    void widen(UpdateTask& task, LaneKind lane);
-    std::vector<MoveTask> ways_up(const UpdateTask& task) const;  // from the updated weights to where runs read them
+    void update(ParamTask task);
+    // A kernel that keeps what a guess overwrites, or takes it back, on chunks that are about to be updated.
+    void version(const ParamKernel& kernel, const ParamTask& task, LaneKind lane);
+    ParamChunk update_chunk(const Staged& staged, size_t index) const;
+    std::vector<MoveTask> ways_up(const ParamTask& task) const;  // from the updated weights to where runs read them
     void write_back(const Staged& staged);
     LaneKind lane_of(int param) const;
     // The block that a group is at home in.

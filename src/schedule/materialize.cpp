@@ -28,7 +28,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
     const int64_t element = dtype_bytes(in_.numerics.compute);
     const BufferId made = in_.persistent_count + std::ssize(schedule_.buffers);  // if anything is written
     const std::vector<int>& params = this->block(block).params;
-    MaterializeTask task{.block = block, .pass = pass, .point = wanted.point};
+    ParamTask task{.kernel = &in_.recipe.arrival(), .block = block, .pass = pass, .point = wanted.point};
     MaterializedWeights ready{.points = std::vector<BlockWeights>(at(wants_plain || pass < 0 ? 1 : copies))};
     int64_t end = 0;
     const auto room = [&](int64_t bytes) {
@@ -49,7 +49,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
         const WeightUse& stored = weights.read[index];
         const bool is_home = in_.param(param).spec.block == block, fetched = in_.is_fetched(param, stored.data);
         const bool updates = wanted.updates && in_.is_stored_to(param);
-        MaterializeParam each{.param = param, .updates = updates && is_home, .weights = stored.data};
+        ParamChunk each{.param = param, .count = numel, .weights = stored.data, .updates = updates && is_home};
         decide_updates(each, wanted.updates, fetched);
         // All points of frozen parameters are the weights themselves, and they have no directions.
         const bool shares = copies > 0 && !in_.param(param).trains();
@@ -61,7 +61,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
         for (int point = 0; !tangents && point < copies; ++point)
             reads(ready.points[at(point)], shares ? plain : made_at({made, each.probes.offset + point * bytes}), numel);
         if (tangents) ready.directions.push_back(each.probes);
-        task.params.push_back(each);
+        task.chunks.push_back(each);
     }
     if (end > 0) {
         const BufferId is = buffer({"probes", block}, MemoryTag::probes, end, TierKind::device);
@@ -75,7 +75,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
 // last written back: the first time they are fetched; and every further time, but for steps in which the first one has
 // been written back. Updates that are stored by the window are in no weights until it is over, so every copy lacks
 // them.
-void ScheduleBuilder::decide_updates(MaterializeParam& each, bool is_first, bool fetched) const {
+void ScheduleBuilder::decide_updates(ParamChunk& each, bool is_first, bool fetched) const {
     if (!in_.is_stored_to(each.param)) return;
     if (in_.param(each.param).perturb.merge == Merge::per_window) {
         each.writing_back = each.updates ? Applies::deferred : Applies::none;
@@ -89,7 +89,7 @@ void ScheduleBuilder::decide_updates(MaterializeParam& each, bool is_first, bool
 
 // How many updates an wanted stores, on the average over a period of steps: fetched weights lack 1, 2 ... n in turn. A
 // window's are one.
-double ScheduleBuilder::mean_updates(const Param& param, const MaterializeParam& each) const {
+double ScheduleBuilder::mean_updates(const Param& param, const ParamChunk& each) const {
     const double steps = schedule_.writeback_steps;
     if (param.perturb.merge == Merge::per_window) return each.updates ? 1.0 / steps : 0;
     if (each.between == Applies::last) return 1;
@@ -98,38 +98,29 @@ double ScheduleBuilder::mean_updates(const Param& param, const MaterializeParam&
 }
 
 // Nothing to do is no task.
-void ScheduleBuilder::add_materialization(MaterializeTask task) {
-    std::vector<BufferUse>& uses = no_uses();
+void ScheduleBuilder::add_materialization(ParamTask task) {
     Demand demand;
-    const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
+    bool writes = false;
+    const auto make = [&](const BufferSlice& slice, const ParamChunk& each, ParamSlot slot) {
         if (slice.buffer == kNoBuffer) return;
-        add_use(uses, {slice.buffer, write, slice.offset, slice.offset + bytes});
-        demand.memory_bytes += bytes;
+        demand.memory_bytes += slot_bytes(task, each, slot);
+        writes = true;
     };
-    const int64_t element = dtype_bytes(in_.numerics.compute);
-    for (const MaterializeParam& each : task.params) {
+    for (ParamChunk& each : task.chunks) {
         const Param param = in_.param(each.param);
         const double updates = mean_updates(param, each);
-        const bool writes = updates > 0;
+        each.stores = updates > 0;
+        writes = writes || each.stores;
         const int64_t bytes = weight_bytes(param, param.numel());
-        use(each.weights, bytes, writes);
         // Read as well as written, once in `period` steps.
         const int64_t period = param.perturb.merge == Merge::per_window ? schedule_.writeback_steps : 1;
-        if (writes) demand.memory_bytes += bytes / period;
+        demand.memory_bytes += bytes + (each.stores ? bytes / period : 0);
         if (in_.recipe.draws)
             demand.noise += static_cast<double>(param.numel()) * in_.recipe.draws(param, task.pass, updates);
+        make(each.plain, each, ParamSlot::plain);
+        make(each.probes, each, ParamSlot::probes);
     }
-    for (const MaterializeParam& each : task.params) {
-        const int64_t numel = in_.param(each.param).numel();
-        use(each.plain, numel * element, true);
-        if (task.pass < 0) continue;
-        const int copies = task.point < 0 ? in_.recipe.passes[at(task.pass)].k : 1;
-        use(each.probes, copies * copy_bytes(task.pass, each.param), true);
-    }
-    const bool writes = std::any_of(uses.begin(), uses.end(), [](const BufferUse& each) { return each.write; });
-    if (!writes) return;
-    schedule_.materializations.push_back(std::move(task));
-    add(Verb::materialize, LaneKind::compute, schedule_.materializations.size() - 1, uses, demand);
+    if (writes) param(std::move(task), LaneKind::compute, demand);
 }
 
 }  // namespace windlass

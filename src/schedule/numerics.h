@@ -25,7 +25,6 @@ struct Numerics {
     bool operator==(const Numerics&) const = default;
 };
 
-inline constexpr int64_t kChunkElements = int64_t{1} << 22;      // an update moves this many elements of one parameter
-inline constexpr int64_t kNormChunkElements = int64_t{1} << 16;  // the global norm's partial sums
+inline constexpr int64_t kChunkElements = int64_t{1} << 22;  // an update moves this many elements of one parameter
 
 }  // namespace windlass

@@ -83,30 +83,32 @@ PriceList::Work PriceList::segment_work(const Segment& segment) const {
     return work;
 }
 
-PriceList::Work PriceList::run_work(const Task& task) const {
-    if (task.payload >= 0) {
+const ParamTask* PriceList::param_of(const Task& task) const {
+    return task.verb == Verb::param && task.payload >= 0 ? &schedule_.params[static_cast<size_t>(task.payload)]
+                                                         : nullptr;
+}
+
+// Where the compute lane works. Memory moves and random numbers are drawn at the same time; both directions of a probe
+// share their numbers.
+PriceList::Work PriceList::compute_work(const Task& task) const {
+    if (task.verb == Verb::run && task.payload >= 0) {
         const int segment = schedule_.runs[static_cast<size_t>(task.payload)].segment;
         return segments_[static_cast<size_t>(segment)];
     }
-    return reduce_work(task);
-}
-
-PriceList::Work PriceList::reduce_work(const Task& task) const {
     Work work;
     const double bytes = amount(task.demand.memory_bytes);
-    // One for each parameter, or for each chunk that is rounded.
-    double calls = 1;
-    if (task.verb == Verb::reduce && task.payload >= 0)
-        calls = std::max(calls, amount(std::ssize(schedule_.reduces[static_cast<size_t>(task.payload)].parts)));
-    if (task.verb == Verb::round && task.payload >= 0) {
-        calls = 0;
-        for (const RoundPart& part : schedule_.rounds[static_cast<size_t>(task.payload)].parts)
-            calls += amount(chunks_in(part.count));
-    }
-    work.seconds = (calls - 1) * machine_.kernel_seconds +
-                   kernel_seconds(task.demand.flops, bytes, machine_.gemm_flops(schedule_.size.compute));
+    double draws = ratio(task.demand.noise, machine_.noise_per_s);
+    if (machine_.unified_memory) draws /= compute_share_;
+    work.seconds =
+        (calls(task) - 1) * machine_.kernel_seconds +
+        std::max(kernel_seconds(task.demand.flops, bytes, machine_.gemm_flops(schedule_.size.compute)), draws);
     add_compute_bytes(work, bytes);
     return work;
+}
+
+bool PriceList::has_update_rate(const Task& task) const {
+    const ParamTask* const param = param_of(task);
+    return param != nullptr && param->kernel->has_update_rate;
 }
 
 PriceList::Work PriceList::update_work(const Task& task) const {
@@ -126,30 +128,17 @@ PriceList::Work PriceList::update_work(const Task& task) const {
     return work;
 }
 
-// One for each chunk, and one more each where it is copied, or its gradient widened, as well.
+// One for each chunk, and one more each where its gradient is widened; or one for each parameter, or for a group.
 double PriceList::calls(const Task& task) const {
-    if (task.payload < 0 || task.verb != Verb::update) return 1.0;
-    const std::vector<UpdateChunk>& chunks = schedule_.updates[static_cast<size_t>(task.payload)].chunks;
+    const ParamTask* const param = param_of(task);
+    if (param == nullptr || param->kernel->grain == Grain::group) return 1.0;
     int64_t calls = 0;
-    for (const UpdateChunk& chunk : chunks) {
-        const int each = 1 + (chunk.kept.buffer != kNoBuffer) + (chunk.gradient_format != GradientFormat::f32);
-        calls += each * chunks_in(chunk.count);
+    for (const ParamChunk& chunk : param->chunks) {
+        const bool is_widened = chunk.gradient_format != GradientFormat::f32 && param->uses(ParamSlot::gradient);
+        const int64_t chunks = param->kernel->grain == Grain::chunk ? chunks_in(chunk.count) : chunk.first == 0 ? 1 : 0;
+        calls += (1 + (is_widened ? 1 : 0)) * chunks;
     }
     return amount(calls);
-}
-
-// Memory moves and random numbers are drawn at the same time; both directions of a probe share their numbers.
-PriceList::Work PriceList::materialize_work(const Task& task) const {
-    Work work;
-    const double bytes = amount(task.demand.memory_bytes);
-    double draws = ratio(task.demand.noise, machine_.noise_per_s);
-    if (machine_.unified_memory) draws /= compute_share_;
-    const double calls = task.payload >= 0
-                             ? amount(std::ssize(schedule_.materializations[static_cast<size_t>(task.payload)].params))
-                             : 1.0;
-    work.seconds = (calls - 1) * machine_.kernel_seconds + std::max(kernel_seconds(0, bytes, 0), draws);
-    add_compute_bytes(work, bytes);
-    return work;
 }
 
 double PriceList::pieces(const Task& task) const {
@@ -226,14 +215,7 @@ Price PriceList::of(const Task& task) const {
     switch (kind_of(task)) {
         case LaneKind::compute:
         case LaneKind::host:
-            if (task.verb == Verb::run)
-                work = run_work(task);
-            else if (task.verb == Verb::update || task.verb == Verb::refresh)
-                work = update_work(task);
-            else if (task.verb == Verb::materialize)
-                work = materialize_work(task);
-            else
-                work = reduce_work(task);
+            work = has_update_rate(task) ? update_work(task) : compute_work(task);
             break;
         case LaneKind::up:
         case LaneKind::down:

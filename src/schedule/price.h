@@ -35,10 +35,10 @@ class PriceList {
         double host_bytes = 0, device_bytes = 0;
     };
     Work segment_work(const Segment& segment) const;
-    Work run_work(const Task& task) const;
+    const ParamTask* param_of(const Task& task) const;  // null: it is another verb's
+    bool has_update_rate(const Task& task) const;
+    Work compute_work(const Task& task) const;
     Work update_work(const Task& task) const;
-    Work materialize_work(const Task& task) const;
-    Work reduce_work(const Task& task) const;
     Work copy_work(const Task& task) const;
     Work disk_work(const Task& task) const;
     bool is_summed(const Task& task) const;  // its bytes are checked, or remembered, by their checksums
@@ -46,7 +46,7 @@ class PriceList {
     double kernel_seconds(double flops, double bytes, double flops_per_s) const;
     double call_rate(const SegmentCall& call, const OpSize& size) const;
     void add_compute_bytes(Work& work, double bytes) const;
-    double calls(const Task& task) const;   // of an update
+    double calls(const Task& task) const;   // of kernels
     double pieces(const Task& task) const;  // of a move
     LaneKind kind_of(const Task& task) const { return schedule_.lanes[static_cast<size_t>(task.lane)].kind; }
     Price finish(const Work& work, LaneKind lane) const;

@@ -22,9 +22,15 @@ std::string_view lane_name(LaneKind lane) {
     return kNames[static_cast<size_t>(lane)];
 }
 
+LaneId lane_beside(LaneKind kind, int device) {
+    const bool of_machine = kind == LaneKind::host || kind == LaneKind::disk_read || kind == LaneKind::disk_write;
+    return {kind, of_machine ? 0 : device};
+}
+
 std::vector<LaneId> lanes_beside(int device) {
-    return {{LaneKind::compute, device}, LaneKind::host,      {LaneKind::up, device},
-            {LaneKind::down, device},    LaneKind::disk_read, LaneKind::disk_write};
+    std::vector<LaneId> lanes;
+    for (int kind = 0; kind < kLaneKinds; ++kind) lanes.push_back(lane_beside(static_cast<LaneKind>(kind), device));
+    return lanes;
 }
 
 std::string buffer_text(const BufferSpec& buffer) {
@@ -34,9 +40,9 @@ std::string buffer_text(const BufferSpec& buffer) {
     return text;
 }
 
-int find_lane(std::span<const LaneId> lanes, LaneKind kind) {
-    const auto found = std::ranges::find(lanes, kind, &LaneId::kind);
-    WINDLASS_CHECK(found != lanes.end(), "there is no lane {}", lane_name(kind));
+int find_lane(std::span<const LaneId> lanes, LaneId lane) {
+    const auto found = std::ranges::find(lanes, lane);
+    WINDLASS_CHECK(found != lanes.end(), "there is no lane {} {}", lane_name(lane.kind), lane.index);
     return static_cast<int>(found - lanes.begin());
 }
 
@@ -44,13 +50,17 @@ std::string_view tier_name(TierKind tier) {
     return tier == TierKind::device ? "device" : "host";
 }
 
-std::vector<TierId> tiers_beside(int device) {
-    return {{TierKind::device, device}, TierKind::host};
+TierId tier_beside(TierKind kind, int device) {
+    return {kind, kind == TierKind::host ? 0 : device};
 }
 
-int find_tier(std::span<const TierId> tiers, TierKind kind) {
-    const auto found = std::ranges::find(tiers, kind, &TierId::kind);
-    WINDLASS_CHECK(found != tiers.end(), "there is no memory of the {}", tier_name(kind));
+std::vector<TierId> tiers_beside(int device) {
+    return {tier_beside(TierKind::device, device), tier_beside(TierKind::host, device)};
+}
+
+int find_tier(std::span<const TierId> tiers, TierId tier) {
+    const auto found = std::ranges::find(tiers, tier);
+    WINDLASS_CHECK(found != tiers.end(), "there is no memory of {} {}", tier_name(tier.kind), tier.index);
     return static_cast<int>(found - tiers.begin());
 }
 

@@ -8,107 +8,24 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "method/gradient_format.h"
-#include "model/adapters/adapter.h"
+#include "method/param_kernel.h"
 #include "model/segment.h"
+#include "schedule/demand.h"
+#include "schedule/lanes.h"
 #include "schedule/numerics.h"
 #include "schedule/plan.h"
 #include "schedule/waits.h"
 
 namespace windlass {
 
-// Who works: compute is the device, host the processor's share of the update, up and down the link between host and
-// device. Of a kind there may be several, told apart by the index of their device or drive.
-enum class LaneKind : uint8_t { compute, host, up, down, disk_read, disk_write };
-inline constexpr int kLaneKinds = 6;
-struct LaneId {
-    LaneKind kind = LaneKind::compute;
-    int index = 0;
-    LaneId() = default;
-    LaneId(LaneKind kind_in, int index_in = 0) : kind(kind_in), index(index_in) {}
-    bool operator==(const LaneId&) const = default;
-};
-// Position of a kind in sums by kind, for reports.
-inline size_t slot(LaneKind lane) {
-    return static_cast<size_t>(lane);
-}
-std::string_view lane_name(LaneKind lane);
-// One lane of each kind, in the order of the kinds: those of a device of this index, and of the machine that it is in.
-std::vector<LaneId> lanes_beside(int device);
-// The first lane of this kind: an index into `lanes`.
-int find_lane(std::span<const LaneId> lanes, LaneKind kind);
-
-// Whose memory a buffer is in. Where the device has none of its own, everything is in `device`.
-enum class TierKind : uint8_t { device, host };
-inline constexpr int kTierKinds = 2;
-struct TierId {
-    TierKind kind = TierKind::device;
-    int index = 0;
-    TierId() = default;
-    TierId(TierKind kind_in, int index_in = 0) : kind(kind_in), index(index_in) {}
-    bool operator==(const TierId&) const = default;
-};
-inline size_t slot(TierKind tier) {
-    return static_cast<size_t>(tier);
-}
-std::string_view tier_name(TierKind tier);
-// The memory of a device of this index, and the host's.
-std::vector<TierId> tiers_beside(int device);
-int find_tier(std::span<const TierId> tiers, TierKind kind);
-
-// Named owners: every byte of the arena belongs to one, and the plan prints them.
-enum class MemoryTag : uint8_t {
-    weights,
-    probes,  // what is computed with instead of weights: perturbed, converted, directions
-    low_halves,
-    state,
-    gradients,
-    kept,  // what speculative updates overwrote, where no store has it
-    activations,
-    block_inputs,
-    workspace,
-    cache,
-    staging
-};
-inline constexpr int kMemoryTags = 11;
-std::string_view memory_tag_name(MemoryTag tag);
-
-struct BufferSpec {
-    std::string name;  // says what it holds: "work"; short, since planning makes millions
-    MemoryTag tag = MemoryTag::workspace;
-    int64_t bytes = 0;
-    int tier = 0;    // index into ScheduleSet::tiers
-    int block = -1;  // that it belongs to; -1: no single one
-    int micro = -1;  // the same of a micro-batch
-    // Filled by check:
-    int64_t offset = -1;  // in its tier's arena
-    int first = -1;       // first and last task that touch it; persistent buffers live always
-    int last = -1;
-};
-
-// For messages: "work of block 3, micro-batch 0".
-std::string buffer_text(const BufferSpec& buffer);
-
-// Buffers [0, persistent count) of a ScheduleSet outlive a schedule; each schedule has its own from there on.
-using BufferId = int;
-inline constexpr BufferId kNoBuffer = -1;
-
-struct BufferSlice {
-    BufferId buffer = kNoBuffer;
-    int64_t offset = 0;
-};
-
-// round: gradients whose sums are complete become what the norm and the update see of them (Numerics::gradient_format).
-// materialize: makes what runs read of a block's weights that are kept otherwise (Recipe::materialize).
-// input: a micro-batch's tokens go to where its runs read them.
-// mark: the update that the step before deferred is whole, in memory and on disk: that step may be committed.
-// refresh: what a projected layer has learnt is written into its weight, and its projectors are fitted to its gradient.
-enum class Verb : uint8_t { run, move, update, round, reduce, materialize, input, mark, refresh };
+// param: a kernel over parameters (method/param_kernel.h). host: what no device computes: a decision, or a mark.
+enum class Verb : uint8_t { run, move, param, host };
 
 // Where a run reads one of its program's weights, and what it finds there.
 struct WeightUse {
@@ -124,7 +41,7 @@ struct RunTask {
     int micro = 0;
     int probe_index = 0;     // of a forward-only step: which of the perturbed forwards, counted over all passes
     int last_token_of = -1;  // decoding: of the region `input` it reads the last token of this row, and nothing else
-    BufferSlice tokens;      // InputTask::to
+    BufferSlice tokens;      // of the move that brought them
     std::array<BufferSlice, kRegions> regions{};
     std::vector<WeightUse> weights;        // by the program's weights
     std::vector<BufferSlice> gradients;    // by the program's weights; kNoBuffer: not trained
@@ -136,8 +53,9 @@ struct RunTask {
 };
 
 // move: pieces of one kind between the disk and a buffer, or between a buffer of the host and one of the device.
-enum class MoveKind : uint8_t { disk_read, disk_write, up, down };
-LaneKind lane_of(MoveKind kind);
+// tokens: a micro-batch's vectors (op/batch.h), [T] i32 each, one after the other, to where its runs read them.
+enum class MoveKind : uint8_t { disk_read, disk_write, up, down, tokens };
+LaneKind lane_of(MoveKind kind);  // not of tokens
 enum class DiskPlace : uint8_t { weight, low, state, gradient, activation };
 inline constexpr int kDiskPlaces = 5;
 struct MovePiece {
@@ -151,93 +69,54 @@ struct MovePiece {
 struct MoveTask {
     MoveKind kind = MoveKind::disk_read;
     DiskPlace place = DiskPlace::weight;
-    BufferId buffer = kNoBuffer;  // up, down: the one that is written
+    BufferId buffer = kNoBuffer;  // up, down, tokens: the one that is written
     BufferId source = kNoBuffer;  // up, down: the one that is read
     bool committed = false;       // disk_read: the version that is committed, even where there is a newer one
+    int micro = 0;                // tokens: of this micro-batch
+    int probe_index = 0;          // tokens: RunTask::probe_index, where answers are written
     std::vector<MovePiece> pieces;
 };
+inline constexpr int64_t kTokenBytes = 4 * sizeof(int32_t);  // of the vectors, for each token
 
-// update: a group of chunks.
-struct UpdateChunk {
-    int param = 0;
-    int64_t first = 0;
-    int64_t count = 0;
-    BufferSlice hi, lo, gradient;
-    GradientFormat gradient_format = GradientFormat::f32;  // that `gradient` has
-    std::vector<BufferSlice> state;
-    BufferSlice block;  // low halves and state as the store has them, where they lie so
-    // Weights, low halves and state as they were before a guess (kept_bytes in layout.h): a speculative update first
-    // copies them here. kNoBuffer: the store has them, or nothing is speculative.
-    BufferSlice kept;
-};
-struct UpdateTask {
-    std::vector<UpdateChunk> chunks;  // of Recipe::whole_parameters all of each parameter, in order
-    BufferSlice work;                 // Recipe::update_work
-    BufferSlice wide;                 // f32, where narrow gradients are widened, one chunk after the other
-    bool keeps_only = false;          // copies to `kept` what another task is to overwrite, and updates nothing
-    bool speculative = false;         // the norm is not known yet: as if nothing were clipped and everything finite
-    bool restores = false;            // first takes what `kept` has, even where the step is not applied
-};
-
-// refresh: the chunks of one projected layer: of `inner`, with its state, then those of the weight and of both
-// projectors.
-struct RefreshTask {
-    ProjectedLayer layer;
-    int iterations = 0;  // of learning, at most
-    std::vector<UpdateChunk> chunks;
-    BufferSlice fit, judge;  // the weight's gradients, f32, of different rows
-    BufferSlice work;        // refresh_work_bytes
-};
-
-// round: chunks of gradients, in f32 in place; and in the form in which they wait or leave, where `narrow` is given.
-struct RoundPart {
-    int param = -1;
-    int64_t first = 0;
-    int64_t count = 0;
-    BufferSlice sum, narrow;
-};
-struct RoundTask {
-    std::vector<RoundPart> parts;
-};
-
-// reduce: sums of squares of gradients, of each parameter its own (ParamPlace::squares); or, of none, what the host
-// decides by all of them: the norm, clip and apply flags; or by the losses of a forward-only step. Where gradients are
-// used at once: by the losses whether anything is applied (of_losses), and in the end by the norm whether that was
-// well.
-struct ReducePart {
-    int param = -1;
-    BufferSlice gradient;
-};
-struct ReduceTask {
-    std::vector<ReducePart> parts;
-    bool of_losses = false;
-    bool decides() const { return parts.empty(); }
-};
-
-// input: the vectors of a Batch (op/batch.h), [T] i32 each, one after the other.
-struct InputTask {
-    int micro = 0;
-    int probe_index = 0;  // RunTask::probe_index, where answers are written
-    BufferSlice to;
-};
-inline constexpr int64_t kInputBytesPerToken = 4 * sizeof(int32_t);
-
-// Which updates of past steps a materialize task applies to a parameter. last: that of the step before, since the
+// Which updates of past steps an act on arrival applies to a parameter. last: that of the step before, since the
 // weights are updated where they live. deferred: all since they were last written back.
 enum class Applies : uint8_t { none, last, deferred };
-struct MaterializeParam {
+
+// A chunk, or several that are joined, or all of a parameter (ParamKernel::grain): where each slot of it is.
+struct ParamChunk {
     int param = 0;
-    bool updates = false;  // and stores them: its home is this block, which is materialized for the first time
-    // In a step that writes back, and in the others.
+    int64_t first = 0;
+    int64_t count = 0;
+    BufferSlice weights, low, gradient, judge, narrow, plain, probes, squares, kept;
+    GradientFormat gradient_format = GradientFormat::f32;  // that `gradient` has; it is widened where that is another
+    std::vector<BufferSlice> state;
+    BufferSlice block;  // low halves and state as the store has them, where they lie so
+    // Of an act on arrival: in a step that writes back, and in the others.
     Applies writing_back = Applies::none, between = Applies::none;
-    BufferSlice weights, plain, probes;
+    bool updates = false;  // the same: they are stored at last, since this is the parameter's home and first visit
+    bool stores = true;    // false: it only reads weights, whatever its kernel may do to them
 };
-// materialize: the parameters of one block.
-struct MaterializeTask {
-    int block = 0;
-    int pass = -1;   // index into Recipe::passes; -1: nothing is probed
-    int point = -1;  // of the pass's points the only one that is made; -1: all of them
-    std::vector<MaterializeParam> params;
+
+// param: a kernel over chunks. Of Grain::parameter all of each parameter in order, of Grain::group one tuple.
+struct ParamTask {
+    const ParamKernel* kernel = nullptr;
+    int block = -1;  // whose parameters these are; on arrival, the block that reads them
+    std::vector<ParamChunk> chunks;
+    BufferSlice work;          // ParamKernel::work_bytes
+    BufferSlice wide;          // f32, where narrow gradients are widened, one chunk after the other
+    bool speculative = false;  // the norm is not known yet: as if nothing were clipped and everything finite
+    int pass = -1;             // on arrival: index into Recipe::passes; -1: nothing is probed
+    int point = -1;            // of the pass's points the only one that is made; -1: all of them
+    int tuple = -1;            // of Grain::group: which of Phase::tuples
+    int iterations = 0;        // the same: of learning, at most
+
+    bool uses(ParamSlot slot) const { return kernel != nullptr && kernel->use_of(slot) != nullptr; }
+};
+
+// host: what the recipe decides at a moment, by losses and the norm; or, without one, the mark that the update which
+// the step before deferred is whole, in memory and on disk: that step may be committed.
+struct HostTask {
+    std::optional<Stage> decides;
 };
 
 // Bytes [begin, end) of a buffer; end < 0: all of it.
@@ -248,20 +127,6 @@ struct BufferUse {
     int64_t end = -1;
 };
 
-struct Demand {
-    double flops = 0;
-    double model_flops = 0;
-    double noise = 0;  // random numbers drawn
-    int64_t memory_bytes = 0;
-    int64_t up_bytes = 0;
-    int64_t down_bytes = 0;
-    int64_t disk_read_bytes = 0;
-    int64_t disk_write_bytes = 0;
-
-    Demand& operator-=(const Demand& part);
-    Demand operator-(const Demand& part) const { return Demand(*this) -= part; }
-};
-
 // deferred: part of an update that the step before deferred; skipped where there is none. write_back: the same, and
 // skipped too in steps that write nothing back (Schedule::writeback_steps).
 enum class When : uint8_t { always, deferred, write_back };
@@ -270,6 +135,7 @@ struct Task {
     Verb verb = Verb::run;
     int lane = 0;      // index into Schedule::lanes
     int payload = -1;  // index into the list of its verb
+    int block = -1;    // that it works for; -1: for no single one
     When when = When::always;
     int first_use = 0, use_count = 0;  // Schedule::uses_of
     Demand demand;
@@ -283,7 +149,7 @@ struct Arrival {
 };
 
 struct Schedule {
-    std::string name;  // "train/512", "eval/512", "decode/1", "refresh/512", "redo", "flush"
+    std::string name;  // "train/512", "eval/512", "decode/1", "refresh/512" (Phase::name), "redo", "flush"
     OpSize size;       // of a micro-batch
     int micro_batches = 1;
     int host_threads = 0;  // of the host lane; size.threads are those of the compute lane
@@ -295,20 +161,17 @@ struct Schedule {
     std::vector<BufferSpec> buffers;  // ids continue after the set's persistent ones
     std::vector<RunTask> runs;
     std::vector<MoveTask> moves;
-    std::vector<UpdateTask> updates;
-    std::string update_key;  // of them (kernel_rate.h)
-    std::vector<RoundTask> rounds;
-    std::vector<RefreshTask> refreshes;
-    std::vector<ReduceTask> reduces;
-    std::vector<MaterializeTask> materializations;
-    std::vector<InputTask> inputs;
+    std::vector<ParamTask> params;
+    std::string update_key;  // of updates (kernel_rate.h)
+    std::vector<HostTask> hosts;
+    bool is_phase = false;        // between two steps (method/phase.h)
     bool writes_answers = false;  // each point of a forward-only step reads rows of its own, with what it has written
     std::vector<Task> tasks;
     std::vector<Arrival> arrivals;  // pass by pass
     std::vector<BufferUse> uses;    // of all tasks, one after the other
     // Where execute finds results: the loss of each token [T, 1], f32; or the logits of each row's last token,
     // [1, V], one after the other in equal parts of their buffer. By micro-batch; where weights
-    // are probed by what Recipe::conclude needs to know, and for each of those by micro-batch.
+    // are probed by what the recipe decides by, and for each of those by micro-batch.
     bool gives_logits = false;
     std::vector<BufferSlice> outputs;
     int64_t activation_file_bytes = 0;     // disk that spilled activations take

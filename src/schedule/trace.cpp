@@ -5,9 +5,6 @@
 namespace windlass {
 namespace {
 
-constexpr std::array<std::string_view, 9> kVerbs = {"run",         "move",  "update", "round",  "reduce",
-                                                    "materialize", "input", "mark",   "refresh"};
-static_assert(static_cast<size_t>(Verb::refresh) + 1 == kVerbs.size());
 constexpr std::array<std::string_view, 5> kPlaces = {"weights", "low halves", "state", "gradients", "activations"};
 constexpr std::array<std::string_view, 4> kMoves = {"read", "write", "up", "down"};
 
@@ -42,15 +39,25 @@ std::string_view block_name(const ModelSpec& model, int block) {
     return index < model.blocks.size() ? model.blocks[index].name : model.logits.name;
 }
 
-std::string_view home_of(const ModelSpec& model, int param) {
-    return block_name(model, model.params[static_cast<size_t>(param)].block);
+std::string_view host_name(const HostTask& task) {
+    static constexpr std::array<std::string_view, 5> kStages = {"arrival", "gradient", "losses", "norm", "conclude"};
+    return task.decides ? kStages[static_cast<size_t>(*task.decides)] : "mark";
+}
+
+// What tasks are sorted by; tasks over parameters by their kernel.
+std::string_view category_of(const Schedule& schedule, const Task& task) {
+    static constexpr std::array<std::string_view, 4> kVerbs = {"run", "move", "param", "host"};
+    return task.verb == Verb::param ? schedule.params[static_cast<size_t>(task.payload)].kernel->name
+                                    : kVerbs[static_cast<size_t>(task.verb)];
 }
 
 std::string move_name(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule, const MoveTask& move) {
     const int param = move.pieces.empty() ? -1 : move.pieces[0].param;
     const BufferId kept = move.source != kNoBuffer ? move.source : move.buffer;
     const BufferSpec& buffer = set.buffer(schedule, kept);
-    std::string whose = param >= 0 ? std::string(home_of(model, param)) : buffer.name;
+    if (move.kind == MoveKind::tokens) return fmt::format("tokens micro {}", move.micro);
+    std::string whose =
+        param >= 0 ? std::string(block_name(model, model.params[static_cast<size_t>(param)].block)) : buffer.name;
     if (param < 0 && buffer.block >= 0)
         whose = fmt::format("{}.{}.{}", block_name(model, buffer.block), buffer.micro, buffer.name);
     return fmt::format("{} {} {}", kMoves[static_cast<size_t>(move.kind)], kPlaces[static_cast<size_t>(move.place)],
@@ -69,31 +76,14 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
         }
         case Verb::move:
             return move_name(model, set, schedule, schedule.moves[payload]);
-        case Verb::update: {
-            const UpdateTask& update = schedule.updates[payload];
-            const std::string_view how = update.keeps_only    ? " (kept)"
-                                         : update.speculative ? " (speculative)"
-                                         : update.restores    ? " (again)"
-                                                              : "";
-            return fmt::format("update{} {}", how, home_of(model, update.chunks[0].param));
+        case Verb::param: {
+            const ParamTask& param = schedule.params[payload];
+            const std::string pass = param.pass >= 0 ? fmt::format(" pass {}", param.pass) : "";
+            return fmt::format("{}{} {}{}", param.kernel->name, param.speculative ? " (speculative)" : "",
+                               block_name(model, param.block), pass);
         }
-        case Verb::round:
-            return fmt::format("round {}", home_of(model, schedule.rounds[payload].parts[0].param));
-        case Verb::refresh:
-            return fmt::format("refresh {}",
-                               model.params[static_cast<size_t>(schedule.refreshes[payload].layer.weight)].name);
-        case Verb::reduce: {
-            const ReduceTask& reduce = schedule.reduces[payload];
-            return reduce.decides() ? "norm" : fmt::format("squares {}", home_of(model, reduce.parts[0].param));
-        }
-        case Verb::materialize: {
-            const MaterializeTask& made = schedule.materializations[payload];
-            return fmt::format("materialize {} pass {}", block_name(model, made.block), made.pass);
-        }
-        case Verb::input:
-            return fmt::format("tokens micro {}", schedule.inputs[payload].micro);
-        case Verb::mark:
-            return "mark";
+        case Verb::host:
+            return std::string(host_name(schedule.hosts[payload]));
     }
     return "?";
 }
@@ -125,9 +115,9 @@ void Trace::add(std::string_view title, const ModelSpec& model, const ScheduleSe
         if (end <= start) continue;
         add_event(fmt::format(R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},)"
                               R"("args":{{"task":{},"bytes":{},"flops":{:.0f}}}}})",
-                              json_string(task_name(model, set, schedule, task)),
-                              kVerbs[static_cast<size_t>(task.verb)], steps_, task.lane, microseconds(start),
-                              microseconds(end - start), index, bytes_of(task.demand), task.demand.flops));
+                              json_string(task_name(model, set, schedule, task)), category_of(schedule, task), steps_,
+                              task.lane, microseconds(start), microseconds(end - start), index, bytes_of(task.demand),
+                              task.demand.flops));
     }
 }
 

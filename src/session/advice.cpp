@@ -23,7 +23,7 @@ bool is_forward_only(const Method& method) {
     return method.recipe({}).probes();
 }
 bool uses_gradients_at_once(const Method& method) {
-    return method.recipe({}).uses_gradients_at_once;
+    return method.recipe({}).uses_gradients_at_once();
 }
 
 // With any policy.

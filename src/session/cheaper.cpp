@@ -57,7 +57,7 @@ CheaperSettings method_settings(const Session& session, const MethodAdvice& each
     if (each.weight_storage != config.weight_storage && (!is_qlora || each.adapter == config.adapter))
         settings.emplace_back("weight_storage", each.weight_storage);
     const Method& method = find_method(each.method);
-    if (config.gradient_format != "f32" && (method.recipe({}).uses_gradients_at_once || method.recipe({}).probes()))
+    if (config.gradient_format != "f32" && (method.recipe({}).uses_gradients_at_once() || method.recipe({}).probes()))
         settings.emplace_back("gradient_format", "f32");
     if (session.request.policy != "auto") settings.emplace_back("policy", "auto");
     if (session.request.update_time != "auto") settings.emplace_back("update_time", "auto");

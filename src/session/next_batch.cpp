@@ -20,7 +20,7 @@ std::vector<double> references_of(const Session& session, const std::vector<Pack
 
 }  // namespace
 
-StepBatch next_batch(Session& session, DataPosition& position) {
+StepBatch next_batch(const Session& session, DataPosition& position) {
     const Numerics& numerics = session.numerics();
     constexpr int kTriesMax = 1000;
     const int64_t id_count = std::min<int64_t>(session.tokenizer->vocab_size(), session.model.vocab);

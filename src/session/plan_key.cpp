@@ -10,6 +10,7 @@
 #include <set>
 
 #include "format/checksum.h"
+#include "method/phase.h"
 #include "schedule/kernel_rate.h"
 #include "schedule/machine_text.h"
 
@@ -83,7 +84,7 @@ std::string method_key_words(const Recipe& recipe, const MethodOptions& options)
                                    max_grad_norm > 0, split_masters, static_cast<int>(state_format), directions,
                                    static_cast<int>(noise), noise_rank, noise_window, noise_keeps_left,
                                    static_cast<int>(estimator), layer_drop, sparse_share, static_cast<int>(moments),
-                                   replay_window, merge_name(merge), recipe.needs_grad_norm, recipe.backward_for_norm);
+                                   replay_window, merge_name(merge), recipe.needs_norm(), recipe.has_norm_pass());
     for (const RecipePass& pass : recipe.passes)
         text += fmt::format("pass {} {} {} {}\n", static_cast<int>(pass.kind), pass.k, pass.clean, pass.rank);
     for (const StateSpec& state : recipe.state)
@@ -127,9 +128,10 @@ std::string budgets_key_words(const PlanRequest& request, const GivenSizes& give
 }
 
 std::string schedule_key_words(const ScheduleRequest& schedule) {
-    const auto& [kind, rows, sequence_length, micro_batches, cache_capacity, iterations, writes_answers] = schedule;
-    return fmt::format("{} {} {} {} {} {} {}\n", static_cast<int>(kind), rows, sequence_length, micro_batches,
-                       cache_capacity, iterations, writes_answers);
+    const auto& [kind, rows, sequence_length, micro_batches, cache_capacity, phase, iterations, writes_answers] =
+        schedule;
+    return fmt::format("{} {} {} {} {} {} {} {}\n", static_cast<int>(kind), rows, sequence_length, micro_batches,
+                       cache_capacity, phase == nullptr ? "" : phase->name, iterations, writes_answers);
 }
 
 std::string request_key_words(const PlanRequest& request, const GivenSizes& given) {

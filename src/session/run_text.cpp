@@ -5,6 +5,7 @@
 #include "base/plural.h"
 #include "base/units.h"
 #include "method/forward_only/materialize.h"
+#include "method/phase.h"
 
 namespace windlass {
 namespace {
@@ -74,9 +75,10 @@ std::string share_of_peak(double share) {
 
 // What a step takes longer that finds the norm before it updates anything, where gradients are used at once.
 double second_backward_seconds(const Session& session) {
-    if (!session.recipe.backward_for_norm) return 0;
-    Recipe without = session.recipe;
-    without.backward_for_norm = false;
+    if (!session.recipe.has_norm_pass()) return 0;
+    MethodOptions options = session.method_options;
+    options.max_grad_norm = 0;
+    const Recipe without = make_recipe(session.recipe.name, options);
     const Planned planned = evaluate_plan(session.model, without, session.numerics(), session.machine, session.request,
                                           session.planned.plan);
     return session.planned.step.seconds - planned.step.seconds;
@@ -109,12 +111,14 @@ std::string step_text(const Session& session) {
 }
 
 // "Refresh   of projectors: 12 s each 1000 steps, 0.2 % more time; the first before the first step"
-std::string refresh_line(const Session& session) {
-    if (session.refresh.every == 0) return "";
-    const double one = session.planned.refresh_seconds, step = session.seconds_at_most();
-    return fmt::format(
-        "Refresh   of projectors: {} each {} steps, {:.2g} % more time; the first before the first step\n",
-        format_seconds(one), session.refresh.every, 100 * one / (step * static_cast<double>(session.refresh.every)));
+std::string phase_line(const Session& session) {
+    if (session.phase.every == 0) return "";
+    const double one = session.planned.phase_seconds, step = session.seconds_at_most();
+    std::string name(session.phase.phase->name);
+    name[0] = static_cast<char>(std::toupper(name[0]));
+    return fmt::format("{:<10}of {}: {} each {} steps, {:.2g} % more time; the first before the first step\n", name,
+                       session.phase.phase->of, format_seconds(one), session.phase.every,
+                       100 * one / (step * static_cast<double>(session.phase.every)));
 }
 
 // How often a row is trained, where that is not once: "; each row is trained 2.67 times (3 rows an epoch, 8 a step)".
@@ -160,7 +164,7 @@ std::string plan_line(const Session& session) {
 std::string method_words(const Session& session) {
     const StateFormat format = session.numerics().state_format;
     const MethodOptions& options = session.method_options;
-    if (session.recipe.uses_gradients_at_once)
+    if (session.recipe.uses_gradients_at_once())
         return options.split_masters ? std::string("fp32 masters")
                                      : fmt::format("weights kept in {}", dtype_name(common_type(session.model)));
     if (!session.recipe.probes()) {
@@ -245,7 +249,7 @@ std::string plan_text(const Session& session) {
     text += machine_line(session) + method_text(session);
     if (session.data) text += fmt::format("Data      {}\n", session.data->report().summary());
     text += plan_line(session) + placement_table(session);
-    text += step_text(session) + refresh_line(session) + run_line(session);
+    text += step_text(session) + phase_line(session) + run_line(session);
     for (const std::string& note : session.notes) text += fmt::format("Note      {}\n", note);
     return text;
 }

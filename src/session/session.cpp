@@ -27,7 +27,7 @@
 #include "session/best_rule.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
-#include "session/refresh.h"
+#include "session/phase.h"
 #include "session/session_plan.h"
 #include "session/stops.h"
 #include "state/coefficients.h"
@@ -216,7 +216,7 @@ void require_narrow(const Config& config, const Recipe& recipe, const TrainedMod
     };
     const auto params = model.all_params();
     if (const auto found = std::ranges::find_if(params, is_updated_in_8_bits);
-        recipe.uses_gradients_at_once && found != params.end())
+        recipe.uses_gradients_at_once() && found != params.end())
         throw UserError(ExitCode::usage, "weight_storage", "f8 is not for what {} trains, but {} is trained",
                         config.method, (*found).spec.name)
             .hint("weight_storage: as_file");
@@ -230,14 +230,14 @@ void require_narrow(const Config& config, const Recipe& recipe, const TrainedMod
             "layers, which windlass inspect MODEL --tensors lists");
 }
 
-// A resumed run is refreshed as before; one of an earlier version was not refreshed.
-void resolve_refresh(Session& session, const std::optional<RunState>& recorded) {
+// A resumed run has its phases as before; one of an earlier version had none.
+void resolve_phase(Session& session, const std::optional<RunState>& recorded) {
     Config& config = session.config;
     if (recorded && !recorded->identity.settings.contains("lsp_refresh")) config.lsp_refresh = 0;
-    session.refresh = refresh_settings(config, session.recipe, session.model);
-    if (session.refresh.every == 0) return;
-    config.lsp_refresh = session.refresh.every;
-    set_refreshed(session.model);
+    session.phase = phase_settings(config, session.recipe, session.model);
+    if (session.phase.every == 0) return;
+    config.lsp_refresh = session.phase.every;
+    session.phase.phase->set_up(session.model);
 }
 
 // What is planned from config.json alone.
@@ -363,7 +363,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     if (recorded) session.identity.frozen_storage = recorded->identity.frozen_storage;
     set_kept_types(config, session.recipe, session.identity.frozen_storage, session.model);
     require_narrow(config, session.recipe, session.model);
-    resolve_refresh(session, recorded);
+    resolve_phase(session, recorded);
     session.identity.weight_storage = config.weight_storage;
     session.identity.merge_updates = merge_name(session.recipe.merge);
     if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))

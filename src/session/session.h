@@ -27,8 +27,9 @@
 
 namespace windlass {
 
-// Of projected layers. every: steps from one to the next, the first before the first step; 0: never.
-struct RefreshSettings {
+// every: steps from one phase to the next, the first before the first step; 0: never.
+struct PhaseSettings {
+    const Phase* phase = nullptr;
     int64_t every = 0;
     int64_t rows = 0;    // whose gradients are used, the first half to fit, the second to judge
     int iterations = 0;  // of learning
@@ -55,7 +56,7 @@ struct Session {
     PlanRequest request;  // as it was given to the planner
     Planned planned;
     Identity identity;
-    RefreshSettings refresh;
+    PhaseSettings phase;
     Samples samples;
     std::optional<BestRule> best;    // where steps are compared
     int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long

@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "op/batch.h"
 #include "perturb/factors.h"
-#include "session/refresh.h"
+#include "session/phase.h"
 
 namespace windlass {
 namespace {
@@ -35,7 +35,7 @@ std::vector<ScheduleRequest> schedule_requests(const Session& session, const Rec
         if (session.has_eval() || needs_references(session)) requests.push_back(request);
     }
     for (const ScheduleRequest& request : sample_requests(session.samples)) requests.push_back(request);
-    if (session.refresh.every > 0) requests.push_back(refresh_request(session.refresh, numerics));
+    if (session.phase.every > 0) requests.push_back(phase_request(session.phase, numerics));
     return requests;
 }
 
@@ -137,7 +137,7 @@ Outcome plan_shapes(const Session& session, const std::optional<RunState>& recor
 
 bool leaves_format_open(const Session& session, const std::optional<RunState>& recorded) {
     return session.config.state_format == "auto" && !recorded && !session.recipe.state.empty() &&
-           !session.recipe.uses_gradients_at_once;  // whose state has one format
+           !session.recipe.uses_gradients_at_once();  // whose state has one format
 }
 
 // The state format that is asked for, or the most exact one that fits.

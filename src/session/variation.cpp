@@ -15,7 +15,7 @@
 #include "model/families.h"
 #include "model/sublayers.h"
 #include "session/budget.h"
-#include "session/refresh.h"
+#include "session/phase.h"
 
 namespace windlass {
 namespace {
@@ -67,7 +67,7 @@ PlanRequest request_for(const Session& session, const Variation& variation) {
                                  variation.weight_storage == session.config.weight_storage;
     request.start = trains_the_same ? FoundChoice{session.planned.plan.policy, session.planned.choice} : FoundChoice{};
     std::erase_if(request.schedules,
-                  [](const ScheduleRequest& each) { return each.kind == ScheduleRequest::Kind::refresh; });
+                  [](const ScheduleRequest& each) { return each.kind == ScheduleRequest::Kind::phase; });
     for (ScheduleRequest& schedule : request.schedules) {
         schedule.rows = variation.micro_batch_size;
         schedule.micro_batches = static_cast<int>(variation.micro_batches);
@@ -110,15 +110,14 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     numerics.micro_batch_size = variation.micro_batch_size;
     numerics.micro_batches = variation.micro_batches;
     const Recipe recipe = make_recipe(variation.method, options);
-    if (recipe.uses_gradients_at_once || !recipe.runs(PassKind::backward))
+    if (recipe.uses_gradients_at_once() || !recipe.runs(PassKind::backward))
         numerics.gradient_format = GradientFormat::f32;
     TrainedModel model = model_for(session, recipe, variation);
     PlanRequest request = request_for(session, variation);
     request.should_stop = should_stop;
-    if (const RefreshSettings refresh = refresh_settings(config_for(session, variation), recipe, model);
-        refresh.every > 0) {
-        set_refreshed(model);
-        request.schedules.push_back(refresh_request(refresh, numerics));
+    if (const PhaseSettings phase = phase_settings(config_for(session, variation), recipe, model); phase.every > 0) {
+        phase.phase->set_up(model);
+        request.schedules.push_back(phase_request(phase, numerics));
     }
     PlanOutcome outcome = find_plan(session.plan_cache, {model, recipe, options, numerics, session.machine, request});
     if (std::holds_alternative<NoFit>(outcome)) return std::nullopt;

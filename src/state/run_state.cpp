@@ -38,7 +38,7 @@ RunProgress read_progress(const Json& json) {
                   .tokens_total = integer_at(json, "tokens_total"),
                   .last_loss = json.at("last_loss").get<double>(),
                   .bad_steps = integer_at(json, "bad_steps"),
-                  .refreshed_before = later("refreshed_before"),
+                  .phase_before = later("refreshed_before"),
                   .applied_steps = later("applied_steps"),
                   .clipped_steps = later("clipped_steps")};
     if (json.contains("best")) p.best = read_best(json["best"]);
@@ -52,8 +52,8 @@ bool is_possible(const BestStep& best, int64_t step) {
 }
 
 bool is_possible(const RunProgress& p) {
-    return p.step >= 0 && p.position.epoch >= 0 && p.position.row >= 0 && p.refreshed_before >= 0 &&
-           p.clipped_steps >= 0 && p.clipped_steps <= p.applied_steps && is_possible(p.best, p.step);
+    return p.step >= 0 && p.position.epoch >= 0 && p.position.row >= 0 && p.phase_before >= 0 && p.clipped_steps >= 0 &&
+           p.clipped_steps <= p.applied_steps && is_possible(p.best, p.step);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ std::string run_state_text(const RunState& state) {
                  {"bad_steps", p.bad_steps},
                  {"applied_steps", p.applied_steps},
                  {"clipped_steps", p.clipped_steps},
-                 {"refreshed_before", p.refreshed_before},
+                 {"refreshed_before", p.phase_before},
                  {"metrics", p.last_line.empty() ? Json() : parse_json(p.last_line, "metrics", ExitCode::internal)}});
     if (p.best.judged > 0) json["best"] = best_json(p.best);
     return json.dump();

@@ -1,189 +1,180 @@
 #include "train/loop.h"
 
-#include <limits>
-
 #include "base/activity.h"
 #include "base/clock.h"
-#include "base/full_disk.h"
-#include "base/json.h"
 #include "base/log.h"
-#include "base/units.h"
-#include "infer/preference.h"
-#include "infer/task_evaluate.h"
 #include "schedule/lower.h"
 #include "schedule/simulate.h"
 #include "session/budget.h"
-#include "session/local_machine.h"
 #include "session/next_batch.h"
-#include "session/refresh.h"
-#include "state/checkpoint.h"
-#include "train/final_folder.h"
-#include "train/loss_plot.h"
-#include "train/next_commands.h"
-#include "train/refresh_report.h"
+#include "session/phase.h"
+#include "train/listeners.h"
+#include "train/phase_report.h"
+#include "train/watchdog.h"
 
 namespace windlass {
 namespace {
 
-constexpr double kFarTooLong = 3;    // plan to step: far beyond the error of plans with true rates
 constexpr double kPaceWeight = 0.1;  // of a new step in the mean that the remaining time is told from
 
 constexpr ActivityTraits kOfAStep = {.counts_engine_work = true, .has_own_line = true};
 
-PairRewards rewards_of(const PreferenceResult& result) {
-    return {result.chosen_reward(), result.rejected_reward(), result.margin(), result.accuracy()};
-}
-
 }  // namespace
 
-TrainLoop::TrainLoop(FileSystem& files, Session& session, RunFolder& folder, Engine& engine, RunState state)
-    : files_(files),
-      session_(session),
-      folder_(folder),
-      engine_(engine),
-      state_(std::move(state)),
-      signals_(engine),
-      log_(files, session, folder.path(), state_.progress),
-      exporter_(files, session, folder, engine),
-      loss_(state_.progress.last_loss),
-      eval_loss_(std::numeric_limits<double>::quiet_NaN()),
-      first_step_(state_.progress.step) {
-    if (!session.samples.prompts.empty())
-        samples_.emplace(files, folder.file(kSamplesName), first_step_, std::ssize(session.samples.prompts));
+void LoopState::settle() {
+    settled_step = state.progress.step;
+    engine.flush();
+    log.write_until(durable_step());
+}
+
+TrainLoop::TrainLoop(FileSystem& files, const Session& session, RunFolder& folder, Engine& engine, RunState state,
+                     TrajectoryLog* trajectory)
+    : now_{.files = files,
+           .session = session,
+           .folder = folder,
+           .engine = engine,
+           .state = std::move(state),
+           .signals = SignalScope(engine),
+           .log = StepLog(files, session, folder.path(), now_.state.progress),
+           .trajectory = trajectory,
+           .first_step = now_.state.progress.step},
+      loss_(now_.state.progress.last_loss),
+      saver_(now_),
+      best_(now_, saver_),
+      evaluator_(now_, best_) {
+    const auto make = [&](std::span<const MakeListener> list) {
+        for (const MakeListener make : list) {
+            std::unique_ptr<StepListener> made = make(now_);
+            if (made == nullptr) continue;
+            listeners_.push_back(made.get());
+            others_.push_back(std::move(made));
+        }
+    };
+    make(kToldFirst);
+    listeners_.insert(listeners_.end(), {&evaluator_, &best_, &saver_});
+    make(kToldLast);
     for (const int64_t length : session.numerics().sequence_lengths)
         predicted_[length] = simulate(schedule_of(length), session.machine).seconds;
 }
 
 TrainResult TrainLoop::run() {
-    const int64_t total = session_.total_steps();
+    const int64_t total = now_.session.total_steps();
     try {
-        make_up_evaluation();
-        make_up_samples();
-        while (state_.progress.step < total && !stops_early() && !signals_.wants_stop()) step();
-        settle();
+        tell([](StepListener& each) { each.begin(); });
+        while (now_.state.progress.step < total && !ends_early() && !now_.signals.wants_stop()) step();
+        now_.settle();
         stop();
     } catch (const Error& error) {
-        log_.clear_bar();
+        now_.log.clear_bar();
         if (error.code() != ExitCode::interrupted) throw;
-        log_.write_until(durable_step());
-        log_warning("stopped in step {}, which was not applied", durable_step() + 1);
+        now_.log.write_until(now_.durable_step());
+        log_warning("stopped in step {}, which was not applied", now_.durable_step() + 1);
     }
-    log_.clear_bar();
-    if (stops_early()) tell_early_stop();
-    const int64_t done = durable_step();
+    now_.log.clear_bar();
+    if (ends_early()) best_.tell_early_stop();
+    const int64_t done = now_.durable_step();
     TrainResult result{.code = ExitCode::ok, .steps = done, .total_steps = total, .loss = loss_};
-    if (done < total && !stops_early()) {
-        result.code = signals_.exit_code();
+    if (done < total && !ends_early()) {
+        result.code = now_.signals.exit_code();
         result.resume = say_how_to_continue(done);
     } else {
         finish();
-        result.final_folder = folder_.file("final");
+        result.final_folder = now_.folder.file("final");
     }
-    result.eval_loss = eval_loss_;
-    result.eval_score = eval_score_;
+    result.eval_loss = evaluator_.loss();
+    result.eval_score = evaluator_.score();
     return result;
 }
 
-// A step that a log holds is durable, even where its update is not done yet.
-int64_t TrainLoop::durable_step() const {
-    return trajectory_ != nullptr ? trajectory_->last_step() : engine_.durable_step();
-}
-
-// Everything that was done is durable, and said.
-void TrainLoop::settle() {
-    follows_ = false;
-    engine_.flush();
-    log_.write_until(durable_step());
+bool TrainLoop::ends_early() const {
+    return std::ranges::any_of(listeners_, [](const StepListener* each) { return each->ends_run(); });
 }
 
 const Schedule& TrainLoop::schedule_of(int64_t sequence_length) const {
-    const Schedule* schedule = engine_.setup().schedules.find(schedule_name({.sequence_length = sequence_length}));
+    const Schedule* schedule = now_.engine.setup().schedules.find(schedule_name({.sequence_length = sequence_length}));
     WINDLASS_CHECK(schedule != nullptr, "there is no training schedule for rows of {} tokens", sequence_length);
     return *schedule;
 }
 
 // Its rows are those of the steps that follow, with targets as they are in one micro-batch.
-void TrainLoop::refresh() {
-    exporter_.before_step();
-    const StepBatch batch = refresh_batch(session_, state_.progress.position);
-    const int64_t step = state_.progress.step + 1;
+void TrainLoop::run_phase() {
+    tell([](StepListener& each) { each.before_step(); });
+    const Phase& phase = *now_.session.phase.phase;
+    const StepBatch batch = phase_batch(now_.session, now_.state.progress.position);
+    const int64_t step = now_.state.progress.step + 1;
     const int64_t targets = std::max<int64_t>(1, batch.target_tokens());
-    const Schedule& schedule = *engine_.setup().schedules.find(
-        schedule_name({.kind = ScheduleRequest::Kind::refresh, .sequence_length = batch.sequence_length()}));
-    const Activity refreshing(fmt::format("refresh before step {}", step), std::ssize(schedule.tasks), kOfAStep);
-    const StepReport report = engine_.refresh(
-        schedule,
-        {.micro = batch.micro(),
-         .params = {
-             .seed = state_.identity.seed, .step = step, .head = {.loss_scale = 1.0 / static_cast<double>(targets)}}});
-    log_.write_until(durable_step());
-    log_.clear_bar();
-    // Written before the refresh counts: a run that is killed between the two does both again.
-    report_refresh(files_, folder_.file(fmt::format("refresh-{}.json", step)), step, session_.model, report);
-    state_.progress.refreshed_before = step;
-    engine_.commit_refresh(step - 1, run_state_text(state_));
+    const Schedule& schedule = *now_.engine.setup().schedules.find(schedule_name(
+        {.kind = ScheduleRequest::Kind::phase, .sequence_length = batch.sequence_length(), .phase = &phase}));
+    const Activity running(fmt::format("{} before step {}", phase.name, step), std::ssize(schedule.tasks), kOfAStep);
+    const StepReport report =
+        now_.engine.run_phase(schedule, {.micro = batch.micro(),
+                                         .params = {.seed = now_.state.identity.seed,
+                                                    .step = step,
+                                                    .head = {.loss_scale = 1.0 / static_cast<double>(targets)}}});
+    now_.log.write_until(now_.durable_step());
+    now_.log.clear_bar();
+    // Written before the phase counts: a run that is killed between the two does both again.
+    report_phase(now_.files, now_.folder.file(fmt::format("{}-{}.json", phase.name, step)), step, phase,
+                 now_.session.model, report);
+    now_.state.progress.phase_before = step;
+    now_.engine.commit_phase(step - 1, run_state_text(now_.state));
 }
 
 void TrainLoop::step() {
-    if (refresh_is_due(session_.refresh, state_.progress)) refresh();
-    const int64_t start = now_ns();
-    DataPosition position = state_.progress.position;
-    const StepBatch batch = next_batch(session_, position);
+    const Session& session = now_.session;
+    if (phase_is_due(session.phase, now_.state.progress)) run_phase();
+    const int64_t start = now_ns(), number = now_.state.progress.step + 1;
+    DataPosition position = now_.state.progress.position;
+    const StepBatch batch = next_batch(session, position);
     const Schedule& schedule = schedule_of(batch.sequence_length());
-    const StepInput input{
-        .micro = batch.micro(),
-        .params = {.seed = state_.identity.seed,
-                   .step = state_.progress.step + 1,
-                   .learning_rate = learning_rate(session_.identity.schedule, state_.progress.step + 1),
-                   .head = {.loss_scale = 1.0 / static_cast<double>(batch.loss_count())}},
-        .objective = batch.objective(),
-        .token_losses = session_.preference.has_value()};
-    exporter_.before_step();
+    const StepInput input{.micro = batch.micro(),
+                          .params = {.seed = now_.state.identity.seed,
+                                     .step = number,
+                                     .learning_rate = learning_rate(session.identity.schedule, number),
+                                     .head = {.loss_scale = 1.0 / static_cast<double>(batch.loss_count())}},
+                          .objective = batch.objective(),
+                          .token_losses = session.preference.has_value()};
+    tell([](StepListener& each) { each.before_step(); });
     const StepReport report = [&] {
-        const Activity step(fmt::format("step {}", state_.progress.step + 1), std::ssize(schedule.tasks), kOfAStep);
-        return engine_.train_step(schedule, input);
+        const Activity step(fmt::format("step {}", number), std::ssize(schedule.tasks), kOfAStep);
+        return now_.engine.train_step(schedule, input);
     }();
-    if (report.spoiled && !session_.planned.plan.store) stop_without_state(batch, report);
-    log_.write_until(durable_step());
-    advance(batch, position, report);
-    state_.progress.last_line = metrics_line(measure(batch, schedule, report, seconds_since(start)));
-    if (trajectory_ != nullptr) trajectory_->add(report, state_);
-    engine_.commit(state_.progress.step, run_state_text(state_), report);
-    if (trace_ != nullptr) trace_->note(state_.progress.step, engine_.setup(), schedule, report);
-    finish_step(batch, schedule, report, seconds_since(start));
-    watch(batch, report);
-    if (is_new_best_) keep_best();
-    if (saves_now() && saved_step_ != state_.progress.step) save();
-    if (samples_now()) sample();
-    if (exporter_.is_due(state_.progress.step)) {
-        settle();
-        exporter_.begin(state_.progress.step);
-    }
+    const StepDone done{number, now_.engine.setup(), batch, schedule, report};
+    if (report.spoiled && !session.planned.plan.store) stop_without_state(now_, done);
+    now_.log.write_until(now_.durable_step());
+    advance(done, position);
+    now_.state.progress.last_line = metrics_line(measure(done, seconds_since(start)));
+    if (now_.trajectory != nullptr) now_.trajectory->add(report, now_.state);
+    now_.engine.commit(number, run_state_text(now_.state), report);
+    tell([&](StepListener& each) { each.committed(done); });
+    tell_step(done, seconds_since(start));
+    tell([&](StepListener& each) { each.done(done); });
 }
 
-void TrainLoop::advance(const StepBatch& batch, const DataPosition& position, const StepReport& report) {
-    const double loss = report.loss_sum / static_cast<double>(batch.loss_count());
-    ++state_.progress.step;
-    state_.progress.position = position;
-    state_.progress.tokens_total += batch.tokens();
+void TrainLoop::advance(const StepDone& done, const DataPosition& position) {
+    const StepReport& report = done.report;
+    const double loss = done.loss();
+    ++now_.state.progress.step;
+    now_.state.progress.position = position;
+    now_.state.progress.tokens_total += done.batch.tokens();
     if (report.applied) {
-        state_.progress.last_loss = loss_ = loss;
-        ++state_.progress.applied_steps;
-        if (report.clip_scale < 1) ++state_.progress.clipped_steps;
+        now_.state.progress.last_loss = loss_ = loss;
+        ++now_.state.progress.applied_steps;
+        if (report.clip_scale < 1) ++now_.state.progress.clipped_steps;
     }
-    const std::optional<double> threshold = session_.config.loss_watchdog_threshold;
+    const std::optional<double> threshold = now_.session.config.loss_watchdog_threshold;
     const bool is_bad = !report.applied || (threshold && loss > *threshold);
-    state_.progress.bad_steps = is_bad ? state_.progress.bad_steps + 1 : 0;
+    now_.state.progress.bad_steps = is_bad ? now_.state.progress.bad_steps + 1 : 0;
 }
 
-StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
-                               double seconds) const {
+StepMetrics TrainLoop::measure(const StepDone& done, double seconds) const {
+    const auto& [number, setup, batch, schedule, report] = done;
     const Demand demand = in_rounds(total_demand(schedule), report.rounds);
-    const double peak = session_.machine.gemm_flops(session_.numerics().compute);
-    StepMetrics metrics{.step = state_.progress.step, .time = wall_seconds(), .step_seconds = seconds};
-    metrics.epoch = session_.data->training().passes(state_.progress.position);
-    metrics.loss = report.loss_sum / static_cast<double>(batch.loss_count());
-    metrics.lr = learning_rate(session_.identity.schedule, state_.progress.step);
+    const double peak = now_.session.machine.gemm_flops(now_.session.numerics().compute);
+    StepMetrics metrics{.step = now_.state.progress.step, .time = wall_seconds(), .step_seconds = seconds};
+    metrics.epoch = now_.session.data->training().passes(now_.state.progress.position);
+    metrics.loss = done.loss();
+    metrics.lr = learning_rate(now_.session.identity.schedule, now_.state.progress.step);
     metrics.grad_norm = report.grad_norm;
     metrics.clipped = report.clip_scale < 1;
     if (!report.token_losses.empty()) {
@@ -194,137 +185,25 @@ StepMetrics TrainLoop::measure(const StepBatch& batch, const Schedule& schedule,
     metrics.redone = report.redone;
     metrics.tokens = batch.tokens();
     metrics.target_tokens = batch.target_tokens();
-    metrics.tokens_total = state_.progress.tokens_total;
+    metrics.tokens_total = now_.state.progress.tokens_total;
     metrics.predicted_seconds = predicted_.at(batch.sequence_length()) * static_cast<double>(report.rounds) +
-                                (report.redone ? session_.planned.redo_seconds : 0);
-    if (session_.rounds_most > 1) metrics.rounds = report.rounds;
+                                (report.redone ? now_.session.planned.redo_seconds : 0);
+    if (now_.session.rounds_most > 1) metrics.rounds = report.rounds;
     metrics.mfu = peak > 0 ? demand.model_flops / seconds / peak : 0;
-    metrics.eta_seconds = mean_seconds_ * static_cast<double>(session_.total_steps() - state_.progress.step);
+    metrics.eta_seconds = mean_seconds_ * static_cast<double>(now_.session.total_steps() - now_.state.progress.step);
     metrics.ram_bytes = private_memory_peak();
     metrics.disk_read_bytes = demand.disk_read_bytes;
     metrics.disk_write_bytes = demand.disk_write_bytes;
     return metrics;
 }
 
-void TrainLoop::finish_step(const StepBatch& batch, const Schedule& schedule, const StepReport& report,
-                            double seconds) {
+void TrainLoop::tell_step(const StepDone& done, double seconds) {
     mean_seconds_ = mean_seconds_ == 0 ? seconds : mean_seconds_ + kPaceWeight * (seconds - mean_seconds_);
-    StepMetrics measured = measure(batch, schedule, report, seconds);
-    doubt_machine(measured);
-    StepMetrics& metrics = log_.add(std::move(measured), bottleneck(report.busy_seconds, seconds));
-    if (evaluates_now()) evaluate(metrics);
-    log_.write_until(durable_step());
-}
-
-// Nothing multiplies faster than the machine can, and true rates make no plan several times too long: such a step shows
-// that the machine was busy when its rates were measured. From then on no share of its peak is told.
-void TrainLoop::doubt_machine(StepMetrics& metrics) {
-    const bool beats_plan = follows_ && metrics.predicted_seconds > kFarTooLong * metrics.step_seconds;
-    const bool beats_rates = metrics.mfu > 1 || beats_plan;
-    follows_ = !metrics.skipped && session_.planned.plan.writeback_steps == 1;
-    if (doubted_ || beats_rates) metrics.mfu = 0;
-    if (doubted_ || !beats_rates) return;
-    doubted_ = true;
-    log_.clear_bar();
-    log_info(
-        "this step was faster than the cached machine profile allows, which was measured under load; the next command "
-        "measures it again");
-    forget_local_machine(files_, session_.config, session_.threads);
-}
-
-// Stops the run when losses were not finite, or above the watchdog's threshold, too often in a row.
-void TrainLoop::watch(const StepBatch& batch, const StepReport& report) {
-    if (!report.applied) record_bad_batch(batch, report);
-    if (state_.progress.bad_steps < session_.config.loss_watchdog_patience) return;
-    settle();
-    log_.clear_bar();
-    throw UserError(ExitCode::diverged, fmt::format("step {}", state_.progress.step),
-                    "{} steps in a row were not finite or above loss_watchdog_threshold (loss {}, gradient norm {})",
-                    state_.progress.bad_steps, report.loss_sum / static_cast<double>(batch.loss_count()),
-                    report.grad_norm)
-        .hint(fmt::format("a lower learning_rate; what the steps computed on is in {}",
-                          folder_.file("bad-batch-*.json")));
-}
-
-// Weights in memory were updated before a gradient was seen not to be finite.
-void TrainLoop::stop_without_state(const StepBatch& batch, const StepReport& report) {
-    ++state_.progress.step;  // the one that failed: its batch is told by it
-    record_bad_batch(batch, report);
-    log_.clear_bar();
-    const std::vector<CheckpointPlace> saved = list_checkpoints(files_, folder_.path());
-    const std::string last = saved.empty() ? "nothing was saved before it"
-                                           : fmt::format("the last state before it is {}",
-                                                         folder_.file(fmt::format("checkpoint-{}", saved.back().step)));
-    throw UserError(ExitCode::diverged, fmt::format("step {}", state_.progress.step),
-                    "a gradient was not finite (loss {}, gradient norm {}) when {} had updated weights in memory; {}",
-                    report.loss_sum / static_cast<double>(batch.loss_count()), report.grad_norm, session_.recipe.name,
-                    last)
-        .hint(fmt::format("{} with a lower learning_rate or max_grad_norm: 1, which finds the norm beforehand; with "
-                          "ssd_dir and policy three_tier such a step is only skipped",
-                          saved.empty() ? "begin again (--overwrite)" : "continue from there (--resume)"));
-}
-
-void TrainLoop::record_bad_batch(const StepBatch& batch, const StepReport& report) const {
-    Json json = {{"step", state_.progress.step},
-                 {"loss", fmt::format("{}", report.loss_sum)},
-                 {"grad_norm", fmt::format("{}", report.grad_norm)},
-                 {"row_length", batch.sequence_length()}};
-    for (const Batch& micro : batch.micro()) {
-        const auto list = [&](const int32_t* numbers) {
-            return std::vector<int32_t>(numbers, numbers + micro.count());
-        };
-        json["micro"].push_back({{"tokens", list(micro.tokens)},
-                                 {"positions", list(micro.positions)},
-                                 {"doc_start", list(micro.doc_start)},
-                                 {"targets", list(micro.targets)}});
-    }
-    const std::string path = folder_.file(fmt::format("bad-batch-{}.json", state_.progress.step));
-    const bool is_kept = write_unless_full([&] { write_text_atomic(files_, path, json.dump() + "\n"); });
-    log_warning("step {} was not applied: loss {}, gradient norm {}{}", state_.progress.step, report.loss_sum,
-                report.grad_norm, is_kept ? "; its batch is in " + path : "");
-}
-
-bool TrainLoop::evaluates_now() const {
-    if (!session_.has_eval()) return false;
-    return is_due(session_.config.eval_steps, state_.progress.step) || state_.progress.step == session_.total_steps();
-}
-
-void TrainLoop::evaluate(StepMetrics& metrics) {
-    engine_.flush();
-    EvalResult result;
-    Activity evaluating("evaluating", session_.data->eval_count(), {.has_own_line = true});
-    if (const TaskSet* task = session_.data->eval_task(); task != nullptr) {
-        const TaskEvaluation evaluation = evaluate_task(engine_, *task);
-        result = evaluation.loss;
-        metrics.eval_measure = evaluation.measure;
-        eval_score_ = metrics.eval_score = evaluation.value;
-    } else if (session_.preference) {
-        evaluate_preferences(metrics);
-        if (session_.best) take_in(metrics);
-        return;
-    } else {
-        result = evaluate_rows(engine_, session_.data->eval_count(), [&](int64_t first, int64_t count) {
-            evaluating.done_to(first);
-            return session_.data->read_eval(first, count);
-        });
-    }
-    eval_loss_ = result.loss();
-    metrics.eval_loss = result.loss();
-    metrics.eval_seconds = result.seconds;
-    if (session_.best) take_in(metrics);
-}
-
-void TrainLoop::evaluate_preferences(StepMetrics& metrics) {
-    const PreferenceResult result = evaluate_pairs(
-        engine_, *session_.preference, 2 * session_.data->eval_count(),
-        [&](int64_t first, int64_t count) { return session_.data->read_eval(first / 2, count / 2); },
-        session_.eval_references);
-    eval_loss_ = result.loss();
-    metrics.eval_loss = result.loss();
-    metrics.eval_measure = "rewards/accuracies";
-    eval_score_ = metrics.eval_score = result.accuracy();
-    metrics.eval_rewards = rewards_of(result);
-    metrics.eval_seconds = result.seconds;
+    StepMetrics measured = measure(done, seconds);
+    tell([&](StepListener& each) { each.measured(measured); });
+    StepMetrics& metrics = now_.log.add(std::move(measured), bottleneck(done.report.busy_seconds, seconds));
+    tell([&](StepListener& each) { each.told(metrics); });
+    now_.log.write_until(now_.durable_step());
 }
 
 }  // namespace windlass

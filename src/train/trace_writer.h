@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "run/engine.h"
 #include "schedule/trace.h"
+#include "train/listener.h"
 
 namespace windlass {
 
@@ -19,11 +20,12 @@ struct TraceRequest {
     std::vector<int64_t> steps;  // counted from 1; empty: the first of this process, and the last
 };
 
-class TraceWriter {
+class TraceWriter : public StepListener {
   public:
     TraceWriter(FileSystem& files, TraceRequest request);
 
-    // After each step. The engine's setup and the schedule outlive the writer.
+    // The engine's setup and the schedule outlive the writer.
+    void committed(const StepDone& step) override { note(step.number, step.setup, step.schedule, step.report); }
     void note(int64_t step, const EngineSetup& setup, const Schedule& schedule, const StepReport& report);
     // After the last one.
     void finish();

@@ -32,6 +32,7 @@
 #include "train/loop.h"
 #include "train/next_commands.h"
 #include "train/references.h"
+#include "train/trace_writer.h"
 
 namespace windlass {
 namespace {
@@ -318,10 +319,9 @@ StepsDone run_steps(FileSystem& files, Session& session, RunFolder& folder, cons
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
     if (lacks_references && !has_learnt) find_references(files, session, folder, key, engine);
-    TrainLoop loop(files, session, folder, engine, std::move(state));
-    if (trajectory) loop.set_trajectory(&*trajectory);
+    TrainLoop loop(files, session, folder, engine, std::move(state), trajectory ? &*trajectory : nullptr);
     std::optional<TraceWriter> writer;
-    if (!trace.path.empty()) loop.set_trace(&writer.emplace(files, trace));
+    if (!trace.path.empty()) loop.add(writer.emplace(files, trace));
     TrainResult result = loop.run();
     if (writer) writer->finish();
     return {std::move(result), loop.state()};

@@ -66,6 +66,7 @@ std::string task_text(const TrainedModel& model, const Schedule& schedule, const
         }
         case Verb::move: {
             const MoveTask& move = schedule.moves[payload];
+            if (move.kind == MoveKind::tokens) return "tokens";
             const std::string_view place = kPlaces[static_cast<size_t>(move.place)];
             if (move.place == DiskPlace::activation)
                 return fmt::format("{} an activation", move.kind == MoveKind::disk_write ? "write" : "read");
@@ -74,20 +75,13 @@ std::string task_text(const TrainedModel& model, const Schedule& schedule, const
             return fmt::format("{} {} of {}{}", move.kind == MoveKind::disk_write ? "write" : "read", place, first,
                                more > 0 ? fmt::format(" and {} more", more) : "");
         }
-        case Verb::update:
-            return "update";
-        case Verb::reduce:
-            return schedule.reduces[payload].decides() ? "norm" : "squares";
-        case Verb::materialize:
-            return fmt::format("arrive {}", block_name(schedule.materializations[payload].block));
-        case Verb::input:
-            return "tokens";
-        case Verb::mark:
-            return "mark";
-        case Verb::round:
-            return "round";
-        case Verb::refresh:
-            return "refresh";
+        case Verb::param: {
+            const ParamTask& param = schedule.params[payload];
+            return param.uses(ParamSlot::plain) ? fmt::format("arrive {}", block_name(param.block))
+                                                : std::string(param.kernel->name);
+        }
+        case Verb::host:
+            return schedule.hosts[payload].decides ? "norm" : "mark";
     }
     return "?";
 }

@@ -9,7 +9,7 @@
 
 namespace windlass {
 
-inline AdamwCoefficients adamw_coefficients(const UpdateCall& call) {
+inline AdamwCoefficients adamw_coefficients(const ParamCall& call) {
     const StepParams& step = *call.step;
     const GradientStep& of = step.gradient();
     const ParamTraining& training = call.param.training;
@@ -45,7 +45,7 @@ inline AdamwBlocks adamw_blocks_at(std::span<std::byte* const> state, int64_t be
 }
 
 // Of the elements from `begin` on, which begins a block.
-inline AdamwNoise adamw_noise(const UpdateCall& call, int64_t begin) {
+inline AdamwNoise adamw_noise(const ParamCall& call, int64_t begin) {
     return {.seed = call.step->seed,
             .block = static_cast<uint64_t>(call.element + begin) / 4,
             .stream = static_cast<uint32_t>(RandomStream::rounding),

@@ -7,6 +7,6 @@
 
 namespace windlass {
 
-extern const std::array<UpdateKernel, 3> kAdamwCuda;
+extern const std::array<ParamCell, 3> kAdamwCuda;
 
 }  // namespace windlass

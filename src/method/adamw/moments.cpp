@@ -16,7 +16,7 @@ namespace {
 // first one, the upper ones the second.
 class Words {
   public:
-    explicit Words(const UpdateCall& call)
+    explicit Words(const ParamCall& call)
         : key_(call.step->seed),
           counter_{0, RandomStream::refresh, static_cast<uint32_t>(call.step->step), 0},
           element_(static_cast<uint64_t>(call.element)) {}
@@ -40,7 +40,7 @@ void read_f32(std::span<std::byte* const> state, std::span<float> first, std::sp
     std::memcpy(first.data(), state[0], first.size_bytes());
     std::memcpy(second.data(), state[1], second.size_bytes());
 }
-void write_f32(const UpdateCall& call, std::span<const float> first, std::span<const float> second) {
+void write_f32(const ParamCall& call, std::span<const float> first, std::span<const float> second) {
     std::memcpy(call.state[0], first.data(), first.size_bytes());
     std::memcpy(call.state[1], second.data(), second.size_bytes());
 }
@@ -52,7 +52,7 @@ void read_bf16(std::span<std::byte* const> state, std::span<float> first, std::s
         second[i] = std::bit_cast<float>(uint32_t{kept.v[i]} << 16);
     }
 }
-void write_bf16(const UpdateCall& call, std::span<const float> first, std::span<const float> second) {
+void write_bf16(const ParamCall& call, std::span<const float> first, std::span<const float> second) {
     const AdamwBf16 kept = adamw_bf16_at(call.state, 0);
     Words words(call);
     for (size_t i = 0; i < first.size(); ++i) {
@@ -99,7 +99,7 @@ void read_blocks(std::span<std::byte* const> state, std::span<float> first, std:
     }
 }
 // A second moment that is not zero stays so.
-void write_blocks(const UpdateCall& call, std::span<const float> first, std::span<const float> second) {
+void write_blocks(const ParamCall& call, std::span<const float> first, std::span<const float> second) {
     const AdamwBlocks kept = adamw_blocks_at(call.state, 0);
     Words words(call);
     for (size_t begin = 0; begin < first.size(); begin += kAdamwBlock) {

@@ -2,6 +2,6 @@
 
 namespace windlass {
 
-constinit const std::array<UpdateKernel, 3> kAdamwCuda = {};
+constinit const std::array<ParamCell, 3> kAdamwCuda = {};
 
 }  // namespace windlass

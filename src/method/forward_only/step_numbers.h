@@ -1,7 +1,7 @@
 // step_numbers.h: the settings of a forward-only method as a step's update sees them (PerturbStep).
 //
-// set_noise() puts them there, and Recipe::conclude what the step found. So the same kernel updates a block that is
-// streamed, one that stays, and one that is rebuilt from a log.
+// set_noise() puts them there, and the recipe's decision what the step found. So the same kernel updates a block that
+// is streamed, one that stays, and one that is rebuilt from a log.
 #pragma once
 
 #include "method/recipe.h"

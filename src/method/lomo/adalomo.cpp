@@ -27,7 +27,7 @@ double lane_sum(int64_t count, Value value) {
 // lengths of the step that they give and of the weights; for the step.
 class AdalomoUpdate {
   public:
-    AdalomoUpdate(const UpdateCall& call, Team& team)
+    AdalomoUpdate(const ParamCall& call, Team& team)
         : call_(call),
           team_(team),
           shape_(call.param.spec),
@@ -149,7 +149,7 @@ class AdalomoUpdate {
         });
     }
 
-    const UpdateCall& call_;
+    const ParamCall& call_;
     Team& team_;
     const LomoShape shape_;
     const AdalomoNumbers numbers_;
@@ -158,7 +158,7 @@ class AdalomoUpdate {
     float *row_moments_, *column_moments_;
 };
 
-void update_adalomo(const UpdateCall& call, Stream& stream) {
+void update_adalomo(const ParamCall& call, Stream& stream) {
     WINDLASS_CHECK(call.first == 0 && call.count == call.param.numel(), "{} of {} elements of {}", call.count,
                    call.param.numel(), call.param.spec.name);
     WINDLASS_CHECK(call.element % kLomoBlock == 0, "element {} begins inside a block", call.element);
@@ -167,18 +167,28 @@ void update_adalomo(const UpdateCall& call, Stream& stream) {
     AdalomoUpdate(call, cpu_team(stream)).run();
 }
 
-int64_t work_bytes(const ParamSpec& param) {
-    return AdalomoWork::bytes(LomoShape(param));
+int64_t work_bytes(const ParamWork& work) {
+    return AdalomoWork::bytes(LomoShape(work.params[0].spec));
+}
+
+ParamKernel kernel_of(int bytes_per_element) {
+    std::vector<SlotUse> uses = lomo_uses();
+    uses.push_back({ParamSlot::state, Access::update});
+    return {.name = "update",
+            .uses = std::move(uses),
+            .grain = Grain::parameter,
+            .is_update = true,
+            .has_update_rate = true,
+            .bytes_per_element = bytes_per_element,
+            .work_bytes = work_bytes,
+            .cells = {update_adalomo, nullptr, kAdalomoCuda}};
 }
 
 // The gradient is read three times, weights twice, and they are written once.
 Recipe adalomo_recipe(const MethodOptions& options) {
-    Recipe made = lomo_recipe(options, "adalomo");
+    static const ParamKernel kAsFile = kernel_of(18), kSplit = kernel_of(24);
+    Recipe made = lomo_recipe(options, "adalomo", options.split_masters ? kSplit : kAsFile);
     made.state = {{.name = "row", .of = StatePer::row}, {.name = "column", .of = StatePer::column}};
-    made.update_bytes_per_element = options.split_masters ? 24 : 18;
-    made.whole_parameters = true;
-    made.update_work = work_bytes;
-    made.update = {update_adalomo, nullptr, kAdalomoCuda};
     return made;
 }
 

@@ -11,21 +11,21 @@
 
 namespace windlass {
 
-inline double lomo_rate(const UpdateCall& call) {
+inline double lomo_rate(const ParamCall& call) {
     return call.step->learning_rate * call.param.training.learning_rate_scale;
 }
-inline double lomo_weight_decay(const UpdateCall& call) {
+inline double lomo_weight_decay(const ParamCall& call) {
     const ParamTraining& training = call.param.training;
     return training.decays ? training.weight_decay.value_or(call.step->gradient().weight_decay) : 0.0;
 }
 
-inline LomoStep lomo_step_of(const UpdateCall& call) {
+inline LomoStep lomo_step_of(const ParamCall& call) {
     return {.decay = static_cast<float>(1.0 - lomo_rate(call) * lomo_weight_decay(call)),
             .rate = static_cast<float>(lomo_rate(call) * call.step->clip_scale)};
 }
 
 // Of the elements of the call from `begin` on; low halves are in one piece up to the next multiple of low_elements.
-inline LomoWeights lomo_weights(const UpdateCall& call, int64_t begin) {
+inline LomoWeights lomo_weights(const ParamCall& call, int64_t begin) {
     const ParamStorage& storage = call.param.storage;
     std::byte* const kept = call.weights() + stored_bytes(storage.dtype, begin);
     if (storage.store == StoreType::as_file) return {weight_type(storage.dtype), kept, nullptr};
@@ -35,15 +35,16 @@ inline LomoWeights lomo_weights(const UpdateCall& call, int64_t begin) {
 }
 
 // Of the elements from `begin` on, which begins a block.
-inline LomoNoise lomo_noise(const UpdateCall& call, int64_t begin) {
+inline LomoNoise lomo_noise(const ParamCall& call, int64_t begin) {
     return {.seed = call.step->seed,
             .block = static_cast<uint64_t>(call.element + begin) / 4,
             .stream = static_cast<uint32_t>(RandomStream::rounding),
             .step = static_cast<uint32_t>(call.step->step)};
 }
 
-// What both recipes have in common. Bytes of memory traffic an element: as of bf16 that is kept so, or of masters.
-Recipe lomo_recipe(const MethodOptions& options, std::string_view name);
+// What both recipes have in common, but for the kernel, and what both kernels read and write.
+Recipe lomo_recipe(const MethodOptions& options, std::string_view name, const ParamKernel& update);
+std::vector<SlotUse> lomo_uses();
 
 // A matrix in bands of rows, whose sums are independent of each other; a vector is one row.
 struct LomoShape {
@@ -60,7 +61,7 @@ struct LomoShape {
     int64_t band_end(int64_t band) const { return std::min(rows, band_begin(band) + band_rows()); }
 };
 
-// Where the sums and gains of an update lie in UpdateCall::work.
+// Where the sums and gains of an update lie in ParamCall::work.
 struct AdalomoWork {
     double *column_sums, *row_sums, *step_sums, *weight_sums;  // [bands, cols], [rows], [rows], [rows]
     float *row_gains, *column_gains, *decay_factor;            // [rows], [cols], one
@@ -83,7 +84,7 @@ struct AdalomoNumbers {
     double kept = 0, added = 1;  // b and 1 - b of the second moments
     double rate = 0, decay = 0;  // learning rate, weight decay
 
-    explicit AdalomoNumbers(const UpdateCall& call)
+    explicit AdalomoNumbers(const ParamCall& call)
         : added(std::pow(static_cast<double>(call.step->step), -0.8)),
           rate(lomo_rate(call)),
           decay(lomo_weight_decay(call)) {

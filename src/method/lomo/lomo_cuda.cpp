@@ -7,7 +7,7 @@
 namespace windlass {
 namespace lomo_cells {
 
-void update_lomo(const UpdateCall& call, Stream& stream) {
+void update_lomo(const ParamCall& call, Stream& stream) {
     WINDLASS_CHECK(call.element % kLomoBlock == 0, "element {} begins inside a block", call.element);
     launch_lomo({.step = lomo_step_of(call),
                  .noise = lomo_noise(call, 0),
@@ -18,7 +18,7 @@ void update_lomo(const UpdateCall& call, Stream& stream) {
 }
 
 // What a device updates has no store: its low halves are one array.
-void update_adalomo(const UpdateCall& call, Stream& stream) {
+void update_adalomo(const ParamCall& call, Stream& stream) {
     WINDLASS_CHECK(call.element % kLomoBlock == 0, "element {} begins inside a block", call.element);
     for (size_t piece = 0; call.lo != nullptr && piece < call.lows.size(); ++piece)
         WINDLASS_CHECK(call.lows[piece] == call.lo + static_cast<int64_t>(piece) * call.low_elements,
@@ -53,7 +53,7 @@ void update_adalomo(const UpdateCall& call, Stream& stream) {
 
 }  // namespace lomo_cells
 
-constinit const UpdateKernel kLomoCuda = lomo_cells::update_lomo;
-constinit const UpdateKernel kAdalomoCuda = lomo_cells::update_adalomo;
+constinit const ParamCell kLomoCuda = lomo_cells::update_lomo;
+constinit const ParamCell kAdalomoCuda = lomo_cells::update_adalomo;
 
 }  // namespace windlass

@@ -5,7 +5,7 @@
 
 namespace windlass {
 
-extern const UpdateKernel kLomoCuda;
-extern const UpdateKernel kAdalomoCuda;
+extern const ParamCell kLomoCuda;
+extern const ParamCell kAdalomoCuda;
 
 }  // namespace windlass

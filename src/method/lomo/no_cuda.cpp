@@ -2,7 +2,7 @@
 
 namespace windlass {
 
-constinit const UpdateKernel kLomoCuda = nullptr;
-constinit const UpdateKernel kAdalomoCuda = nullptr;
+constinit const ParamCell kLomoCuda = nullptr;
+constinit const ParamCell kAdalomoCuda = nullptr;
 
 }  // namespace windlass

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "device/cpu/cpu_stream.h"
 #include "device/cpu/isa.h"
 #include "method/lomo/lomo_call.h"
@@ -14,7 +16,7 @@ void prepare_lomo(const MethodOptions& options, StepParams& step) {
     step.method = GradientStep{.weight_decay = options.weight_decay};
 }
 
-void update_lomo(const UpdateCall& call, Stream& stream) {
+void update_lomo(const ParamCall& call, Stream& stream) {
     static constexpr IsaKernel<LomoLoop> kLoop = {baseline::lomo_step, avx2::lomo_step, avx512::lomo_step};
     WINDLASS_CHECK(call.element % kLomoBlock == 0, "element {} begins inside a block", call.element);
     const LomoStep step = lomo_step_of(call);
@@ -26,24 +28,55 @@ void update_lomo(const UpdateCall& call, Stream& stream) {
     });
 }
 
+ParamKernel kernel_of(int bytes_per_element) {
+    return {.name = "update",
+            .uses = lomo_uses(),
+            .is_update = true,
+            .has_update_rate = true,
+            .bytes_per_element = bytes_per_element,
+            .cells = {update_lomo, nullptr, kLomoCuda}};
+}
+
 // The gradient is read, and weights are read and written: two bytes each as bf16, four as masters.
 Recipe recipe(const MethodOptions& options) {
-    Recipe made = lomo_recipe(options, "lomo");
-    made.update_bytes_per_element = options.split_masters ? 12 : 8;
-    made.update = {update_lomo, nullptr, kLomoCuda};
-    return made;
+    static const ParamKernel kAsFile = kernel_of(8), kSplit = kernel_of(12);
+    return lomo_recipe(options, "lomo", options.split_masters ? kSplit : kAsFile);
+}
+
+// Before anything is changed.
+Decision require_finite_loss(const MethodOptions&, const Evidence& evidence, StepParams& step) {
+    step.apply = std::isfinite(evidence.losses.front());
+    return {.loss = evidence.losses.front()};
+}
+
+// Everything is updated.
+Decision find_spoiled(const MethodOptions&, const Evidence& evidence, StepParams& step) {
+    return {
+        .loss = evidence.losses.front(), .norm = evidence.norm, .spoiled = step.apply && !std::isfinite(evidence.norm)};
 }
 
 }  // namespace
 
-Recipe lomo_recipe(const MethodOptions& options, std::string_view name) {
-    return {.name = std::string(name),
-            .store = options.split_masters ? StoreType::split : StoreType::as_file,
-            .passes = {{PassKind::forward}, {PassKind::backward}},
-            .needs_grad_norm = true,  // for clipping, or only to see what is not finite
-            .uses_gradients_at_once = true,
-            .backward_for_norm = options.max_grad_norm > 0,
-            .prepare = prepare_lomo};
+std::vector<SlotUse> lomo_uses() {
+    return {{ParamSlot::weights, Access::update}, {ParamSlot::low, Access::update}, {ParamSlot::gradient}};
+}
+
+// Clipping takes the norm before the first update, and so a backward pass of its own; else the norm only shows, in the
+// end, what was not finite.
+Recipe lomo_recipe(const MethodOptions& options, std::string_view name, const ParamKernel& update) {
+    Recipe made{.name = std::string(name),
+                .store = options.split_masters ? StoreType::split : StoreType::as_file,
+                .passes = {{PassKind::forward}, {PassKind::backward}},
+                .prepare = prepare_lomo};
+    if (options.max_grad_norm > 0) {
+        made.passes.push_back({PassKind::backward});
+        made.acts = {{Stage::on_gradient, &kSumSquares, 1}, {Stage::on_gradient, &update, 2}};
+        made.decisions = {{Stage::on_norm, clip}};
+    } else {
+        made.acts = {{Stage::on_gradient, &kSumSquares}, {Stage::on_gradient, &update}};
+        made.decisions = {{Stage::on_losses, require_finite_loss}, {Stage::at_end, find_spoiled}};
+    }
+    return made;
 }
 
 const Method kLomo = {"lomo", recipe};

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "method/forward_only/materialize.h"
 #include "method/forward_only/published_steps.h"
 #include "method/methods.h"
@@ -5,14 +7,16 @@
 namespace windlass {
 namespace {
 
-Concluded conclude(const MethodOptions& options, std::span<const double> losses, StepParams& step) {
-    const ZoEstimate made = estimate(options.estimator, losses, options.zo_eps, step.head.loss_scale);
+Decision conclude(const MethodOptions& options, const Evidence& evidence, StepParams& step) {
+    const ZoEstimate made = estimate(options.estimator, evidence.losses, options.zo_eps, step.head.loss_scale);
     step.apply = made.is_finite;
-    return {made.loss, set_scalars(options, made.found, step)};
+    return {.loss = made.loss, .norm = std::abs(set_scalars(options, made.found, step))};
 }
 
-MaterializeKernel materialize_of(const MethodOptions& options) {
-    return points_of(options.estimator) == 2 ? materialize_points : materialize_point;
+const ParamKernel& kernel_of(const MethodOptions& options) {
+    static const ParamKernel kPoint = materialize_kernel<materialize_point>(),
+                             kPoints = materialize_kernel<materialize_points>();
+    return points_of(options.estimator) == 2 ? kPoints : kPoint;
 }
 
 // Zeroth order: the slope along random directions from losses alone, by MeZO's two points (Malladi et al., "Fine-Tuning
@@ -21,12 +25,13 @@ MaterializeKernel materialize_of(const MethodOptions& options) {
 Recipe recipe(const MethodOptions& options) {
     Recipe made{.name = "zeroth_order",
                 .store = StoreType::as_file,
+                .acts = {{Stage::on_arrival, &kernel_of(options)}},
+                .decisions = {{Stage::at_end, conclude}},
                 .prepare = set_noise,
                 .history = moment_rule(options).history(),
                 .terms = terms_of(options),
                 .merge = options.merge,
-                .merge_window = options.merge == Merge::per_window ? options.noise_window : 0,
-                .conclude = conclude};
+                .merge_window = options.merge == Merge::per_window ? options.noise_window : 0};
     std::vector<int> perturbed(static_cast<size_t>(options.directions), 1);
     made.passes.assign(perturbed.size(), {.kind = PassKind::forward, .k = points_of(options.estimator)});
     if (looks_at_weights(options.estimator)) {
@@ -34,7 +39,6 @@ Recipe recipe(const MethodOptions& options) {
         perturbed.push_back(0);
     }
     made.draws = draws_of(options, std::move(perturbed));
-    made.materialize = {materialize_of(options), nullptr, materialize_of(options)};
     return made;
 }
 

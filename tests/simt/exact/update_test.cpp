@@ -7,7 +7,7 @@
 #include "base/math.h"
 #include "base/rng.h"
 #include "method/methods.h"
-#include "run/norm.h"
+#include "method/norm.h"
 #include "schedule/numerics.h"
 #include "tests/agree/visible.h"
 #include "tests/simt/emulated.h"
@@ -57,16 +57,16 @@ struct Trained {
         const LoneParam param{.spec = {.name = "w", .shape = Shape{std::ssize(hi)}}};
         std::vector<std::byte*> parts;
         for (auto& each : state) parts.push_back(each.data());
-        const UpdateCall call{.param = param,
-                              .element = start,
-                              .count = std::ssize(hi),
-                              .hi = hi.data(),
-                              .lo = lo.data(),
-                              .state = parts,
-                              .gradient = gradient.data() + skipped,
-                              .step = &params};
+        const ParamCall call{.param = param,
+                             .element = start,
+                             .count = std::ssize(hi),
+                             .hi = hi.data(),
+                             .lo = lo.data(),
+                             .state = parts,
+                             .gradient = gradient.data() + skipped,
+                             .step = &params};
         const std::unique_ptr<Stream> stream = make_device({kind})->make_stream(2);
-        const UpdateKernel kernel = recipe.update[static_cast<size_t>(kind)];
+        const ParamCell kernel = recipe.update()->cells[static_cast<size_t>(kind)];
         ASSERT_NE(kernel, nullptr);
         stream->launch([&](const Launch& launch) { kernel(call, launch.stream()); });
         stream->synchronize();

@@ -63,16 +63,16 @@ struct Trained {
         for (size_t s = 0; s < state.size(); ++s)
             parts.push_back(state[s].data() + state_bytes(recipe.state[s], first));
         const auto stream = make_stream(DeviceKind::cpu, threads);
-        recipe.update[0]({.param = param,
-                          .first = first,
-                          .element = start + first,
-                          .count = length,
-                          .hi = hi.data() + first,
-                          .lo = lo.data() + first,
-                          .state = parts,
-                          .gradient = gradient.data() + first,
-                          .step = &step},
-                         *stream);
+        recipe.update()->cells[0]({.param = param,
+                                   .first = first,
+                                   .element = start + first,
+                                   .count = length,
+                                   .hi = hi.data() + first,
+                                   .lo = lo.data() + first,
+                                   .state = parts,
+                                   .gradient = gradient.data() + first,
+                                   .step = &step},
+                                  *stream);
     }
     std::string bytes() const {
         std::string all;

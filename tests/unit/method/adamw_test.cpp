@@ -82,16 +82,16 @@ void update(Numbers& n, const StepParams& step, bool decay, int threads = 1, siz
     const LoneParam param{.spec = {.name = "w", .shape = Shape{std::ssize(n.hi)}}, .training = {.decays = decay}};
     const std::vector<std::byte*> state = {reinterpret_cast<std::byte*>(n.m.data() + first),
                                            reinterpret_cast<std::byte*>(n.v.data() + first)};
-    const UpdateCall call{.param = param,
-                          .first = static_cast<int64_t>(first),
-                          .count = static_cast<int64_t>(count),
-                          .hi = n.hi.data() + first,
-                          .lo = n.lo.data() + first,
-                          .state = state,
-                          .gradient = n.gradient.data() + first,
-                          .step = &step};
+    const ParamCall call{.param = param,
+                         .first = static_cast<int64_t>(first),
+                         .count = static_cast<int64_t>(count),
+                         .hi = n.hi.data() + first,
+                         .lo = n.lo.data() + first,
+                         .state = state,
+                         .gradient = n.gradient.data() + first,
+                         .step = &step};
     const auto stream = make_stream(DeviceKind::cpu, threads);
-    make_recipe("adamw", kOptions).update[static_cast<size_t>(DeviceKind::cpu)](call, *stream);
+    make_recipe("adamw", kOptions).update()->cells[static_cast<size_t>(DeviceKind::cpu)](call, *stream);
 }
 
 TEST(Adamw, StepsHaveItsSettings) {

@@ -216,12 +216,15 @@ TEST(EstimatorRecipe, HandsOnWhatItFinds) {
     const Recipe recipe = make_recipe("zeroth_order", options);
     StepParams step{.head = {.loss_scale = 0.5}};
     recipe.prepare(options, step);
-    EXPECT_EQ(recipe.conclude(options, std::vector<double>{4, 2, 0, 1}, step).loss, 1);  // deviation of 2, 1, 0: 1
+    const Decide decide = recipe.decision(Stage::at_end);
+    const std::vector<double> losses{4, 2, 0, 1};
+    EXPECT_EQ(decide(options, {.losses = losses}, step).loss, 1);  // deviation of 2, 1, 0: 1
     EXPECT_TRUE(step.apply);
     EXPECT_EQ(step.perturb().scalars[0], 0.9f);  // (2 - 0.5) / 1, cut
     EXPECT_EQ(step.perturb().scalars[1], 0.5f);
     EXPECT_EQ(step.perturb().scalars[2], -0.5f);
-    recipe.conclude(options, std::vector<double>{4, kInf, 0, 1}, step);
+    const std::vector<double> bad{4, kInf, 0, 1};
+    decide(options, {.losses = bad}, step);
     EXPECT_FALSE(step.apply);
 }
 

@@ -46,7 +46,8 @@ class LomoParam {
         gradient_.resize(static_cast<size_t>(4 * count));
         for (const StateSpec& state : recipe_.state)
             state_.emplace_back(static_cast<size_t>(state_bytes(state, param.spec, 0, count)));
-        if (recipe_.update_work != nullptr) work_.resize(static_cast<size_t>(recipe_.update_work(param.spec)));
+        if (const auto work_bytes = recipe_.update()->work_bytes; work_bytes != nullptr)
+            work_.resize(static_cast<size_t>(work_bytes({.params = {&param, 1}})));
         Random random(3, RandomStream::test);
         std::vector<float> values(static_cast<size_t>(count));
         for (float& value : values) value = 0.1f * random.normal();
@@ -86,12 +87,12 @@ class LomoParam {
     // All of it, or, where the method takes chunks, in cuts of so many elements.
     void update(Device& device, const StepParams& step, int threads = 1, int64_t cut = INT64_MAX) {
         const std::unique_ptr<Stream> stream = device.make_stream(threads);
-        const UpdateKernel kernel = recipe_.update[static_cast<size_t>(kind_)];
+        const ParamCell kernel = recipe_.update()->cells[static_cast<size_t>(kind_)];
         ASSERT_NE(kernel, nullptr);
         const int64_t count = std::ssize(gradient());
-        if (recipe_.whole_parameters) cut = count;
+        if (recipe_.updates_whole_parameters()) cut = count;
         for (int64_t first = 0; first < count; first += cut) {
-            UpdateCall call = this->call(first, std::min(cut, count - first));
+            ParamCall call = this->call(first, std::min(cut, count - first));
             call.step = &step;
             stream->launch([&](const Launch& launch) { kernel(call, launch.stream()); });
             stream->synchronize();
@@ -115,7 +116,7 @@ class LomoParam {
         const auto pieces = static_cast<size_t>(piece());
         return const_cast<int16_t*>(reinterpret_cast<const int16_t*>(lows_[i / pieces].data()))[i % pieces];
     }
-    UpdateCall call(int64_t first, int64_t count) {
+    ParamCall call(int64_t first, int64_t count) {
         parts_.clear();
         low_pieces_.clear();
         for (Bytes& part : state_) parts_.push_back(part.data());

@@ -138,9 +138,9 @@ StepParams concluded(const char* method, const MethodOptions& options, const std
     StepParams step{.head = {.loss_scale = 0.25}};
     const Recipe recipe = make_recipe(method, options);
     recipe.prepare(options, step);
-    const Concluded found = recipe.conclude(options, losses, step);
+    const Decision found = recipe.decision(Stage::at_end)(options, {.losses = losses}, step);
     if (step.apply) {
-        EXPECT_EQ(found.slope, step.perturb().scalars[0]);
+        EXPECT_EQ(found.norm, std::abs(step.perturb().scalars[0]));
     }
     if (loss != nullptr) *loss = found.loss;
     return step;

@@ -28,9 +28,9 @@ TEST(Kernels, ThatADeviceLacksAreNamed) {
     ModelSpec none = tiny_model("llama");
     none.blocks.clear();
     EXPECT_THAT(refusal(none, make_recipe("adamw", {}), DeviceKind::fake),
-                testing::HasSubstr("no update kernel of adamw for fake"));
+                testing::HasSubstr("no round kernel of adamw for fake"));
     EXPECT_THAT(refusal(none, make_recipe("zeroth_order", {}), DeviceKind::fake),
-                testing::HasSubstr("no kernel that perturbs weights for zeroth_order"));
+                testing::HasSubstr("no materialize kernel of zeroth_order for fake"));
     EXPECT_EQ(refusal(none, forward_recipe(), DeviceKind::fake), "");
 }
 

@@ -29,13 +29,12 @@ ScheduleSet step_of(int layers, const Plan& plan, bool ties_head) {
     return set;
 }
 
-LayerTasks layers_of(const ScheduleSet& set, bool ties_head) {
-    const TrainedModel model = stored_as(medium_llama(kFewLayers, ties_head), make_recipe("adamw", {}));
-    return tasks_of_layers(set, set.schedules[0], model, kFirst, kCount);
+LayerTasks layers_of(const ScheduleSet& set) {
+    return tasks_of_layers(set.schedules[0], kFirst, kCount);
 }
 
-std::optional<LayerRepeat> repeat_of(const ScheduleSet& set, bool ties_head) {
-    return LayerRepeat::find(set.schedules[0], layers_of(set, ties_head), (kDeepLayers - kFewLayers) / kCount);
+std::optional<LayerRepeat> repeat_of(const ScheduleSet& set) {
+    return LayerRepeat::find(set.schedules[0], layers_of(set), (kDeepLayers - kFewLayers) / kCount);
 }
 
 std::vector<Plan> plans() {
@@ -52,7 +51,7 @@ TEST_P(LayerRepeats, LayersTakeWhatADeeperModelTakesMore) {
         const ScheduleSet few = step_of(kFewLayers, plan, GetParam()),
                           more = step_of(kFewLayers + kCount, plan, GetParam());
         const Schedule &schedule = few.schedules[0], &deeper = more.schedules[0];
-        const LayerTasks layers = layers_of(few, GetParam());
+        const LayerTasks layers = layers_of(few);
         const Demand got = demand_of(schedule, layers), want = total_demand(deeper) - total_demand(schedule);
         EXPECT_NEAR(got.flops, want.flops, 1e-9 * want.flops);
         EXPECT_EQ(got.memory_bytes, want.memory_bytes);
@@ -68,7 +67,7 @@ TEST_P(LayerRepeats, HasAsManyBytesAliveAsADeeperModel) {
     for (const Plan& plan : plans()) {
         SCOPED_TRACE(describe(plan));
         const ScheduleSet few = step_of(kFewLayers, plan, GetParam()), deep = step_of(kDeepLayers, plan, GetParam());
-        const std::optional<LayerRepeat> repeat = repeat_of(few, GetParam());
+        const std::optional<LayerRepeat> repeat = repeat_of(few);
         ASSERT_TRUE(repeat);
         EXPECT_EQ(repeat->alive_bytes(few, few.schedules[0]), alive_bytes(deep, deep.schedules[0]));
     }
@@ -81,7 +80,7 @@ TEST_P(LayerRepeats, DoesWhatADeeperModelDoesInItsTime) {
         SCOPED_TRACE(describe(plan));
         ScheduleSet few = step_of(kFewLayers, plan, GetParam());
         const ScheduleSet deep = step_of(kDeepLayers, plan, GetParam());
-        const std::optional<LayerRepeat> repeat = repeat_of(few, GetParam());
+        const std::optional<LayerRepeat> repeat = repeat_of(few);
         ASSERT_TRUE(repeat);
         Schedule& schedule = few.schedules[0];
         schedule.tasks = repeat->tasks(schedule);
@@ -110,7 +109,7 @@ TEST(LayerRepeat, IsNotFoundWhereAPassNeverComesToRest) {
                                .gradients = Home::host,
                                .update = UpdateTime::in_backward,
                                .recompute = true}};
-    EXPECT_FALSE(repeat_of(step_of(kFewLayers, plan, false), false));
+    EXPECT_FALSE(repeat_of(step_of(kFewLayers, plan, false)));
 }
 
 }  // namespace

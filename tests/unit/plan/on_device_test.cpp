@@ -8,6 +8,7 @@
 #include "schedule/machine_profiles.h"
 #include "schedule/price.h"
 #include "tests/sanitizer.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -27,7 +28,7 @@ TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
     const Machine machine = find_machine(real_files(), "h200-server-8gen5");
     const TrainedModel model = llama_8b();
     const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::bf16});
-    ASSERT_EQ(recipe.update_bytes_per_element, 20);
+    ASSERT_EQ(recipe.update()->bytes_per_element, 20);
     Numerics numerics = numerics_of(DType::bf16, 16, 1024, 1);
     numerics.state_format = StateFormat::bf16;
     const PlanRequest request{.policy = "in_memory",
@@ -40,9 +41,10 @@ TEST(OnDevice, UpdatesAtItsMemorysRateWhereEverythingFits) {
     const PriceList prices(schedule, machine);
     double updates = 0, chunks = 0, tasks = 0;
     for (const Task& task : schedule.tasks) {
-        if (task.verb != Verb::update) continue;
+        const ParamTask* const update = param_of(schedule, task, is_update);
+        if (update == nullptr) continue;
         updates += prices.of(task).seconds;
-        chunks += static_cast<double>(schedule.updates[static_cast<size_t>(task.payload)].chunks.size());
+        chunks += static_cast<double>(update->chunks.size());
         ++tasks;
     }
     const double calls = chunks * machine.kernel_seconds + tasks * machine.task_seconds;

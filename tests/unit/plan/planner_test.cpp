@@ -115,7 +115,7 @@ TEST(Planner, PricesAGuessThatIsKeptInMemory) {
     Machine slower = some_machine();  // what calls take beside their traffic is the same there
     slower.memory_bytes_per_s = rate / 2;
     EXPECT_NEAR(planned(UpdateTime::in_backward, slower).redo_seconds - speculates.redo_seconds,
-                (elements * recipe.update_bytes_per_element + 2.0 * static_cast<double>(kept)) / rate, 1e-9);
+                (elements * recipe.update()->bytes_per_element + 2.0 * static_cast<double>(kept)) / rate, 1e-9);
     EXPECT_EQ(waits.redo_seconds, 0);
     int64_t shown = 0;
     for (const PlacementRow& row : speculates.placement) {
@@ -348,7 +348,7 @@ TEST(Planner, EveryMethodLowersUnderEveryPolicy) {
                     std::optional<Space> space =
                         policy->space(request, {.saved_most = most_saved(ranks), .block_chunks = 8});
                     if (space && recipe.probes()) space = forward_only(std::move(*space), kept, recipe, 0);
-                    if (space && recipe.uses_gradients_at_once) space = at_once(std::move(*space));
+                    if (space && recipe.uses_gradients_at_once()) space = at_once(std::move(*space));
                     EXPECT_EQ(space.has_value(), own_memory || policy->name != "host_stream");
                     for (int trial = 0; space && trial < 12; ++trial) {
                         Choice choice{};

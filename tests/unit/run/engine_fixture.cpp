@@ -1,4 +1,5 @@
 #include "tests/unit/run/engine_fixture.h"
+#include "method/projector/refresh.h"
 
 #include <algorithm>
 
@@ -121,10 +122,11 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
                                               .writes_answers = options.writes_answers},
                                              {Kind::eval, options.micro_batch_size, options.sequence_length, 1}};
     if (options.refreshes)
-        requests.push_back({.kind = Kind::refresh,
+        requests.push_back({.kind = Kind::phase,
                             .rows = options.micro_batch_size,
                             .sequence_length = options.sequence_length,
                             .micro_batches = 2 * options.micro_batches,
+                            .phase = &kProjectorRefresh,
                             .iterations = 3});
     setup.schedules = lower(setup.model, setup.recipe, setup.numerics, setup.plan, requests);
     check(setup.schedules);
@@ -185,8 +187,8 @@ StepReport refresh_on(Engine& engine, const TestBatch& fit, const TestBatch& jud
     const StepInput other = step_input(engine, judge, step, 0);
     input.micro.insert(input.micro.end(), other.micro.begin(), other.micro.end());
     StepReport report =
-        engine.refresh(*engine.setup().schedules.find(fmt::format("refresh/{}", fit.sequence_length)), input);
-    engine.commit_refresh(step - 1, run_state_of(step - 1));
+        engine.run_phase(*engine.setup().schedules.find(fmt::format("refresh/{}", fit.sequence_length)), input);
+    engine.commit_phase(step - 1, run_state_of(step - 1));
     return report;
 }
 

@@ -6,6 +6,7 @@
 
 #include "perturb/noise.h"
 #include "tests/unit/run/forward_only_fixture.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -157,18 +158,18 @@ TEST_P(ForwardOnlySteps, ALossThatIsNotFiniteChangesNothing) {
 struct Stopper {
     static inline std::atomic<Engine*> engine = nullptr;
     static inline std::atomic<int> countdown = 0;
-    static inline MaterializeKernel kernel = nullptr;
-    static void arrive(const MaterializeCall& call, Stream& stream) {
+    static inline ParamKernel kernel;
+    static inline ParamCell cell = nullptr;
+    static void arrive(const ParamCall& call, Stream& stream) {
         if (--countdown == 0) engine.load()->request_stop();
-        kernel(call, stream);
+        cell(call, stream);
     }
 };
 
 std::unique_ptr<Engine> stoppable(FileSystem& files, const std::string& model, const EngineOptions& options,
                                   bool load) {
     EngineSetup setup = make_engine(files, model, options, false)->setup();
-    Stopper::kernel = setup.recipe.materialize[0];
-    setup.recipe.materialize[0] = Stopper::arrive;
+    Stopper::cell = replace_cell(setup.schedules, is_arrival, Stopper::kernel, Stopper::arrive);
     auto engine = std::make_unique<Engine>(files, std::move(setup));
     ModelFolder folder = ModelFolder::open(real_files(), model);
     if (load) engine->load(folder, "{}");

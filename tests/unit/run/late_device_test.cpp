@@ -10,6 +10,7 @@
 #include "tests/sanitizer.h"
 #include "tests/unit/device/fake_async.h"
 #include "tests/unit/run/forward_only_fixture.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -229,10 +230,11 @@ TEST(LateDevice, AStopAtAnyTimeAppliesTheWholeStepOrNothing) {
 // A method whose n-th update fails on the device.
 struct FailingUpdate {
     static inline std::atomic<int> countdown = 0;
-    static inline UpdateKernel kernel = nullptr;
-    static void update(const UpdateCall& call, Stream& stream) {
+    static inline ParamKernel kernel;
+    static inline ParamCell cell = nullptr;
+    static void update(const ParamCall& call, Stream& stream) {
         if (--countdown == 0) throw std::runtime_error("the device is gone");
-        kernel(call, stream);
+        cell(call, stream);
     }
 };
 
@@ -243,8 +245,7 @@ TEST(LateDevice, AFailedLaunchEndsTheStep) {
         EngineOptions options = options_with(known, kOnDevice);
         options.device = &device;
         EngineSetup setup = make_engine(real_files(), known.golden.folder, options, false)->setup();
-        FailingUpdate::kernel = setup.recipe.update[0];
-        setup.recipe.update[0] = FailingUpdate::update;
+        FailingUpdate::cell = replace_cell(setup.schedules, is_update, FailingUpdate::kernel, FailingUpdate::update);
         Engine engine(real_files(), std::move(setup));
         ModelFolder folder = ModelFolder::open(real_files(), known.golden.folder);
         engine.load(folder, "{}");

@@ -25,7 +25,7 @@ void try_bad_step(Engine& engine, const TestBatch& batch, int64_t step) {
 // What uses gradients at once sees too late that they are bad, unless it looked before.
 bool survives_bad_gradients(const Engine& engine) {
     const Recipe& recipe = engine.setup().recipe;
-    return !recipe.uses_gradients_at_once || recipe.backward_for_norm || engine.setup().plan.store;
+    return !recipe.uses_gradients_at_once() || recipe.has_norm_pass() || engine.setup().plan.store;
 }
 
 // Without a store, updated at other times than behind backward: on either lane, in memory of the device's own and in
@@ -56,10 +56,10 @@ std::vector<Plan> updated_apart_in_memory() {
 void refresh_before(Engine& engine, const std::array<TestBatch, 2>& batches, int64_t step, Outcome& outcome) {
     const StepReport report = refresh_on(engine, batches[0], batches[1], step);
     outcome.losses.push_back(report.loss_sum);
-    for (const RefreshedLayer& layer : report.refreshed) {
-        outcome.fits.push_back(layer.refit.before);
-        outcome.fits.push_back(layer.refit.after);
-        outcome.refreshed += layer.refit.accepted ? 1 : 0;
+    for (const GroupReport& layer : report.groups) {
+        outcome.fits.push_back(layer.figures[0]);
+        outcome.fits.push_back(layer.figures[1]);
+        outcome.refreshed += layer.figures[4] != 0 ? 1 : 0;
     }
 }
 

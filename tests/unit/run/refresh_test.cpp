@@ -54,12 +54,12 @@ TEST(Refresh, WritesWhatWasLearntAndChangesNoLoss) {
         // W takes the sum of as many products as there are numbers in a row and a column of P and Q, each rounded.
         EXPECT_NEAR(run.loss(run.batches[0]), loss, 1e-5 * loss);
         const std::vector<ProjectedLayer> layers = refreshed_layers(run.engine->setup().model);
-        ASSERT_EQ(report.refreshed.size(), layers.size());
+        ASSERT_EQ(report.groups.size(), layers.size());
         int accepted = 0;
         for (const ProjectedLayer& layer : layers) {
-            const auto found = std::ranges::find(report.refreshed, layer.weight, &RefreshedLayer::weight);
-            ASSERT_NE(found, report.refreshed.end());
-            const bool changes = found->refit.accepted;
+            const auto found = std::ranges::find(report.groups, layer.weight, &GroupReport::param);
+            ASSERT_NE(found, report.groups.end());
+            const bool changes = found->figures[4] != 0;
             accepted += changes ? 1 : 0;
             for (const int param : {layer.weight, layer.left, layer.right})
                 EXPECT_EQ(before[at(param)] != after[at(param)], changes)
@@ -142,10 +142,10 @@ TEST(Refresh, GoesByTheGradientsOfTheWeights) {
             const int64_t rows = weight.shape[0], cols = weight.shape[1];
             const Matrix a = square_of(dense(layer.left_shape, numbers[layer.left]), rows, layer.left_shape.cols),
                          b = square_of(dense(layer.right_shape, numbers[layer.right]), cols, layer.right_shape.cols);
-            const auto found = std::ranges::find(report.refreshed, layer.weight, &RefreshedLayer::weight);
+            const auto found = std::ranges::find(report.groups, layer.weight, &GroupReport::param);
             // Gradients are told by differences of f32 weights.
-            EXPECT_NEAR(found->refit.before, bias_of(a, gradients.at(weight.name), b, rows, cols),
-                        1e-3 * found->refit.before)
+            EXPECT_NEAR(found->figures[0], bias_of(a, gradients.at(weight.name), b, rows, cols),
+                        1e-3 * found->figures[0])
                 << weight.name;
         }
     }
@@ -162,9 +162,9 @@ TEST(Refresh, LeavesEverythingWhereItIsNotBetter) {
         const StepReport report = fits_on_empty ? refresh_on(*run.engine, empty, run.batches[0], 2)
                                                 : refresh_on(*run.engine, run.batches[0], empty, 2);
         EXPECT_TRUE(state_bytes(*run.engine, real_files(), run.folder / "after.wls") == before) << fits_on_empty;
-        EXPECT_GT(report.refreshed.size(), 0u);
-        const auto is_accepted = [](const RefreshedLayer& each) { return each.refit.accepted; };
-        EXPECT_TRUE(std::ranges::none_of(report.refreshed, is_accepted)) << fits_on_empty;
+        EXPECT_GT(report.groups.size(), 0u);
+        const auto is_accepted = [](const GroupReport& each) { return each.figures[4] != 0; };
+        EXPECT_TRUE(std::ranges::none_of(report.groups, is_accepted)) << fits_on_empty;
     }
 }
 

@@ -6,6 +6,7 @@
 #include "format/model_folder.h"
 #include "tests/unit/model/model_fixtures.h"
 #include "tests/unit/run/engine_fixture.h"
+#include "tests/unit/schedule/param_tasks.h"
 
 namespace windlass {
 namespace {
@@ -97,18 +98,18 @@ TEST_P(Steps, ALossThatIsNotFiniteChangesNothing) {
 struct StepStopper {
     static inline std::atomic<Engine*> engine = nullptr;
     static inline std::atomic<int> countdown = 0;
-    static inline UpdateKernel kernel = nullptr;
-    static void update(const UpdateCall& call, Stream& stream) {
+    static inline ParamKernel kernel;
+    static inline ParamCell cell = nullptr;
+    static void update(const ParamCall& call, Stream& stream) {
         if (--countdown == 0) engine.load()->request_stop();
-        kernel(call, stream);
+        cell(call, stream);
     }
 };
 
 std::unique_ptr<Engine> stoppable(const EngineOptions& options, bool load) {
     auto engine = make_engine(real_files(), stepped_golden().folder, options, false);
     EngineSetup setup = engine->setup();
-    StepStopper::kernel = setup.recipe.update[0];
-    setup.recipe.update[0] = StepStopper::update;
+    StepStopper::cell = replace_cell(setup.schedules, is_update, StepStopper::kernel, StepStopper::update);
     engine = std::make_unique<Engine>(real_files(), std::move(setup));
     ModelFolder folder = ModelFolder::open(real_files(), stepped_golden().folder);
     if (load) engine->load(folder, "{}");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "method/projector/refresh.h"
 #include "model/saved.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/adapter_fixture.h"
@@ -199,9 +200,13 @@ TrainedModel refreshed_model() {
 // The training step and a refresh of two micro-batches.
 ScheduleSet with_refresh(const TrainedModel& model, const Plan& plan) {
     const Numerics numerics = numerics_of(DType::bf16, 1, 32, 2);
-    ScheduleSet set =
-        lower(model, make_recipe("adamw", {}), numerics, plan,
-              {train_request(numerics), {ScheduleRequest::Kind::refresh, 1, 32, 2, 0, /*iterations=*/10}});
+    ScheduleSet set = lower(model, make_recipe("adamw", {}), numerics, plan,
+                            {train_request(numerics),
+                             {.kind = ScheduleRequest::Kind::phase,
+                              .sequence_length = 32,
+                              .micro_batches = 2,
+                              .phase = &kProjectorRefresh,
+                              .iterations = 10}});
     check(set);
     return set;
 }

@@ -4,6 +4,7 @@
 
 #include "base/index.h"
 #include "schedule/layout.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -114,7 +115,7 @@ TEST_P(AtOnceBytes, OfTheLinkAreWeightsForEachPassAndGradientsOnce) {
         }
     }
     const Demand demand = total_demand(set.schedules[0]);
-    EXPECT_EQ(demand.up_bytes, up + 2 * kInputBytesPerToken * 8);
+    EXPECT_EQ(demand.up_bytes, up + 2 * kTokenBytes * 8);
     EXPECT_EQ(demand.down_bytes, down);
     EXPECT_EQ(persistent(set, MemoryTag::gradients) > 0, true);
 }
@@ -164,13 +165,13 @@ TEST_P(AtOnceBytes, OfAChunkAreThoseOfTheStore) {
 // Its kernel sees all of a parameter at once, and works in memory that the schedule has.
 TEST_P(AtOnceBytes, AnUpdateTakesWholeParametersWhereItMust) {
     const ScheduleSet set = lowered({.policy = "in_memory", .group_chunks = 4});
-    for (const UpdateTask& update : set.schedules[0].updates) {
-        EXPECT_EQ(update.work.buffer != kNoBuffer, recipe_.whole_parameters);
+    for (const ParamTask& update : updates_of(set.schedules[0])) {
+        EXPECT_EQ(update.work.buffer != kNoBuffer, recipe_.updates_whole_parameters());
         std::vector<int64_t> elements(model_.params.size());
-        for (const UpdateChunk& chunk : update.chunks) elements[at(chunk.param)] += chunk.count;
-        for (size_t param = 0; recipe_.whole_parameters && param < elements.size(); ++param)
+        for (const ParamChunk& chunk : update.chunks) elements[at(chunk.param)] += chunk.count;
+        for (size_t param = 0; recipe_.updates_whole_parameters() && param < elements.size(); ++param)
             EXPECT_TRUE(elements[param] == 0 || elements[param] == model_.params[param].numel());
-        if (!recipe_.whole_parameters) {
+        if (!recipe_.updates_whole_parameters()) {
             EXPECT_LE(update.chunks.size(), 4u);
         }
     }
@@ -203,8 +204,8 @@ TEST(AtOnce, ATiedTablesGradientWaitsForItsLastUser) {
     EXPECT_EQ(most_gradients(set.schedules[0]), most);
     // And it is updated once, behind both.
     int updates = 0;
-    for (const UpdateTask& update : set.schedules[0].updates)
-        updates += static_cast<int>(std::ranges::count(update.chunks, table, &UpdateChunk::param));
+    for (const ParamTask& update : updates_of(set.schedules[0]))
+        updates += static_cast<int>(std::ranges::count(update.chunks, table, &ParamChunk::param));
     EXPECT_EQ(updates, 1);
 }
 

@@ -1,8 +1,11 @@
 // What check promises, deferred against an independent reading of the same schedules.
+#include <ranges>
+
 #include "base/index.h"
 #include "base/math.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/ordering.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -118,7 +121,8 @@ TEST_P(Checked, NoWaitMayBeLeftOut) {
         ASSERT_TRUE(hazards(set, schedule, Meeting::buffers).empty());
         for (size_t index = 0; index < schedule.tasks.size(); ++index) {
             // These wait for what they report, and for the clip factor: no bytes of a buffer.
-            if (schedule.tasks[index].verb == Verb::mark || schedule.tasks[index].verb == Verb::update) continue;
+            const Task& task = schedule.tasks[index];
+            if (is_mark(schedule, task) || param_of(schedule, task, is_update) != nullptr) continue;
             Waits& after = schedule.tasks[index].after;
             for (const Waits all = after; const Wait& wait : all) {
                 after.drop(wait.lane);
@@ -166,9 +170,9 @@ ScheduleSet by_hand(const std::vector<BufferUse>& first, const std::vector<Buffe
     ScheduleSet set;
     Schedule schedule{.name = "by hand"};
     schedule.buffers = {{.name = "a", .bytes = 10}, {.name = "b", .bytes = 10}};
-    schedule.reduces = {{.parts = {{.param = 0}}}};
+    schedule.params = {{.kernel = &kSumSquares, .chunks = {{.param = 0}}}};
     for (const std::vector<BufferUse>& uses : {first, second}) {
-        schedule.tasks.push_back({.verb = Verb::reduce,
+        schedule.tasks.push_back({.verb = Verb::param,
                                   .payload = 0,
                                   .first_use = static_cast<int>(schedule.uses.size()),
                                   .use_count = static_cast<int>(uses.size())});
@@ -223,13 +227,18 @@ TEST(CheckDeath, RefusesToGoBackToWhatWasNotKept) {
 
 TEST(CheckDeath, RefusesToGoBackWhereNobodyGuesses) {
     ScheduleSet set = guessing_set();
-    for (UpdateTask& update : set.schedules[0].updates) update.speculative = false;
+    for (ParamTask& task : set.schedules[0].params) task.speculative = false;
     EXPECT_DEATH(check(set), "redo goes back to what no schedule kept");
 }
 
 TEST(CheckDeath, RefusesAGuessThatCannotBeTakenBack) {
     ScheduleSet set = guessing_set();
-    set.schedules[0].updates.back().chunks.back().kept = {};
+    // The last task that keeps something keeps a chunk less.
+    for (ParamTask& task : std::views::reverse(set.schedules[0].params)) {
+        if (!task.kernel->writes(ParamSlot::kept)) continue;
+        task.chunks.pop_back();
+        break;
+    }
     EXPECT_DEATH(check(set), "train/8 speculates an update of parameter .* and keeps nothing to go back to");
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/index.h"
 #include "schedule/layout.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -36,8 +37,7 @@ TEST(CleanSweep, ReadsTheWeightsWhereTheyLie) {
             const size_t runs = 2 * model.blocks.size();  // of two micro-batches
             EXPECT_EQ(from_weights, runs) << describe(plan);
             EXPECT_EQ(from_probes, runs * 3 * at(points_of(estimator))) << describe(plan);
-            for (const MaterializeTask& task : schedule.materializations)
-                EXPECT_FALSE(recipe.passes[at(task.pass)].clean);
+            for (const ParamTask& task : arrivals_of(schedule)) EXPECT_FALSE(recipe.passes[at(task.pass)].clean);
         }
     }
 }
@@ -49,8 +49,8 @@ TEST(CleanSweep, ConvertsWhatIsStoredOtherwise) {
     for (const Plan& plan : forward_only_plans(DeviceKind::fake, model.blocks.size())) {
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
         size_t copied = 0;
-        for (const MaterializeTask& task : set.schedules[0].materializations) {
-            for (const MaterializeParam& each : task.params) {
+        for (const ParamTask& task : arrivals_of(set.schedules[0])) {
+            for (const ParamChunk& each : task.chunks) {
                 const bool clean = recipe.passes[at(task.pass)].clean;
                 EXPECT_EQ(each.plain.buffer != kNoBuffer, clean);
                 EXPECT_EQ(each.probes.buffer != kNoBuffer, !clean);

@@ -3,6 +3,7 @@
 
 #include "method/param_groups.h"
 #include "schedule/layout.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -86,8 +87,8 @@ TEST(Frozen, NothingIsProbedOrSentHome) {
     for (const DType compute : {DType::f32, DType::bf16}) {
         for (const Plan& plan : forward_only_plans(DeviceKind::cpu, model.blocks.size())) {
             const ScheduleSet set = checked(model, recipe, numerics_of(compute, 1, 8, 1), plan);
-            for (const MaterializeTask& task : set.schedules[0].materializations) {
-                for (const MaterializeParam& each : task.params) {
+            for (const ParamTask& task : arrivals_of(set.schedules[0])) {
+                for (const ParamChunk& each : task.chunks) {
                     EXPECT_EQ(each.probes.buffer != kNoBuffer, trains(each.param)) << describe(plan);
                     EXPECT_EQ(each.plain.buffer != kNoBuffer, !trains(each.param) && compute == DType::bf16);
                     EXPECT_FALSE(each.updates && !trains(each.param));

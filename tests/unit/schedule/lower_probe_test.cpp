@@ -5,6 +5,7 @@
 #include "base/index.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/ordering.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -36,9 +37,6 @@ class ProbedStep : public testing::TestWithParam<std::tuple<const char*, const c
     DType files_;
 };
 
-const MaterializeTask* materialize_of(const Schedule& schedule, const Task& task) {
-    return task.verb == Verb::materialize ? &schedule.materializations[at(task.payload)] : nullptr;
-}
 const MoveTask* move_of(const Schedule& schedule, const Task& task) {
     return task.verb == Verb::move ? &schedule.moves[at(task.payload)] : nullptr;
 }
@@ -46,8 +44,7 @@ const MoveTask* move_of(const Schedule& schedule, const Task& task) {
 TEST_P(ProbedStep, EveryBlockArrivesOnceForEachSweep) {
     for_each_plan([](const TrainedModel& model, const Recipe& recipe, const ScheduleSet& set, const Plan&) {
         std::vector<std::pair<int, int>> arrived;
-        for (const MaterializeTask& task : set.schedules[0].materializations)
-            arrived.emplace_back(task.block, task.pass);
+        for (const ParamTask& task : arrivals_of(set.schedules[0])) arrived.emplace_back(task.block, task.pass);
         std::vector<std::pair<int, int>> expected;
         for (int block = 0; block < std::ssize(model.blocks); ++block)
             for (int pass = 0; pass < std::ssize(recipe.passes); ++pass) expected.emplace_back(block, pass);
@@ -61,8 +58,8 @@ TEST_P(ProbedStep, EveryParameterIsUpdatedOnceAtItsHome) {
         ASSERT_NE(set.find("flush"), nullptr);
         for (const Schedule* schedule : {&set.schedules[0], set.find("flush")}) {
             std::vector<int> updates(model.params.size());
-            for (const MaterializeTask& task : schedule->materializations) {
-                for (const MaterializeParam& each : task.params) {
+            for (const ParamTask& task : arrivals_of(*schedule)) {
+                for (const ParamChunk& each : task.chunks) {
                     if (!each.updates) continue;
                     EXPECT_EQ(task.block, model.params[at(each.param)].block);
                     EXPECT_LE(task.pass, 0);
@@ -81,8 +78,8 @@ TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
             std::vector<int64_t> down(model.params.size()), written(model.params.size());
             std::vector<bool> updated(model.params.size());
             for (const Task& task : schedule->tasks) {
-                if (const MaterializeTask* arrival = materialize_of(*schedule, task)) {
-                    for (const MaterializeParam& each : arrival->params)
+                if (const ParamTask* arrival = param_of(*schedule, task, is_arrival)) {
+                    for (const ParamChunk& each : arrival->chunks)
                         if (each.updates) updated[at(each.param)] = true;
                 }
                 if (task.verb == Verb::run) {
@@ -90,7 +87,7 @@ TEST_P(ProbedStep, EveryParameterGoesHomeOnce) {
                         EXPECT_EQ(written[at(param)], plan.store ? model.params[at(param)].numel() : 0);
                 }
                 const MoveTask* const move = move_of(*schedule, task);
-                if (move == nullptr || move->kind == MoveKind::up || move->kind == MoveKind::disk_read) continue;
+                if (move == nullptr || (move->kind != MoveKind::down && move->kind != MoveKind::disk_write)) continue;
                 EXPECT_EQ(task.when, When::write_back);
                 for (const MovePiece& piece : move->pieces) {
                     EXPECT_TRUE(updated[at(piece.param)]);
@@ -114,10 +111,9 @@ TEST_P(ProbedStep, TheMarkWaitsForAllThatWasHeld) {
             std::vector<size_t> marks, deferred;
             for (size_t index = 0; index < schedule->tasks.size(); ++index) {
                 const Task& task = schedule->tasks[index];
-                const MaterializeTask* const arrival = materialize_of(*schedule, task);
-                const bool updates =
-                    arrival != nullptr && std::ranges::any_of(arrival->params, &MaterializeParam::updates);
-                if (task.verb == Verb::mark)
+                const ParamTask* const arrival = param_of(*schedule, task, is_arrival);
+                const bool updates = arrival != nullptr && std::ranges::any_of(arrival->chunks, &ParamChunk::updates);
+                if (is_mark(*schedule, task))
                     marks.push_back(index);
                 else if (task.when != When::always || updates)
                     deferred.push_back(index);
@@ -133,10 +129,10 @@ TEST_P(ProbedStep, AFlushComputesNothing) {
     for_each_plan([](const TrainedModel&, const Recipe&, const ScheduleSet& set, const Plan&) {
         const Schedule& flush = *set.find("flush");
         EXPECT_TRUE(flush.runs.empty());
-        EXPECT_TRUE(flush.reduces.empty());
-        for (const MaterializeTask& task : flush.materializations) {
+        EXPECT_TRUE(std::ranges::none_of(flush.tasks, [&](const Task& task) { return is_decision(flush, task); }));
+        for (const ParamTask& task : arrivals_of(flush)) {
             EXPECT_EQ(task.pass, -1);
-            for (const MaterializeParam& each : task.params) EXPECT_EQ(each.probes.buffer, kNoBuffer);
+            for (const ParamChunk& each : task.chunks) EXPECT_EQ(each.probes.buffer, kNoBuffer);
         }
     });
 }
@@ -153,7 +149,7 @@ TEST_P(ProbedStep, KeepsNothingForAReverseSweep) {
         }
         EXPECT_EQ(schedule.runs.size(), streams * 2 * model.blocks.size());
         EXPECT_EQ(schedule.outputs.size(), results * 2);
-        EXPECT_TRUE(schedule.updates.empty());
+        EXPECT_TRUE(updates_of(schedule).empty());
         for (const RunTask& run : schedule.runs) {
             EXPECT_EQ(schedule.segments[at(run.segment)].region_bytes(Region::saved), 0);
             EXPECT_TRUE(run.gradients.empty());
@@ -196,8 +192,7 @@ TEST_P(ProbedStep, WeightsCrossEachLinkOnceHoweverManyDirections) {
                 const Demand found = total_demand(set.schedules[0]), expected = expected_traffic(model, plan);
                 EXPECT_EQ(found.disk_read_bytes, expected.disk_read_bytes) << describe(plan);
                 EXPECT_EQ(found.disk_write_bytes, expected.disk_write_bytes) << describe(plan);
-                const int64_t tokens =
-                    plan.own_memory() ? kInputBytesPerToken * 8 * micro_batches : 0;  // not by direction
+                const int64_t tokens = plan.own_memory() ? kTokenBytes * 8 * micro_batches : 0;  // not by direction
                 EXPECT_EQ(found.up_bytes, expected.up_bytes + tokens) << describe(plan);
                 EXPECT_EQ(found.down_bytes, expected.down_bytes) << describe(plan);
             }
@@ -236,8 +231,8 @@ TEST_P(ProbedStep, UpdatesGoHomeInSomeStepsOnly) {
         EXPECT_EQ(found.up_bytes, before.up_bytes);
         EXPECT_EQ(found.disk_read_bytes, before.disk_read_bytes);
         EXPECT_EQ(set.find("flush")->writeback_steps, 1);
-        for (const MaterializeTask& task : schedule.materializations) {
-            for (const MaterializeParam& param : task.params) {
+        for (const ParamTask& task : arrivals_of(schedule)) {
+            for (const ParamChunk& param : task.chunks) {
                 const Param each = model.param(param.param);
                 const bool lives_here = plan.of(each.spec.block).weights == Home::device;
                 const bool is_first = task.pass == 0, is_home = each.spec.block == task.block;
@@ -263,9 +258,9 @@ TEST(Factors, TakeARowAndAColumnForEachRank) {
         .policy = "test", .device = {.kind = DeviceKind::fake}, .common = {.update = UpdateTime::next_forward}};
     const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), plan);
     const Schedule& schedule = set.schedules[0];
-    for (const MaterializeTask& task : schedule.materializations) {
+    for (const ParamTask& task : arrivals_of(schedule)) {
         int64_t bytes = 0;
-        for (const MaterializeParam& each : task.params) {
+        for (const ParamChunk& each : task.chunks) {
             const Param param = model.param(each.param);
             const Shape& shape = param.spec.shape;
             const int64_t one = shape.rank() == 2 ? std::min({kRank, shape[0], shape[1]}) * (shape[0] + shape[1]) * 4
@@ -273,7 +268,7 @@ TEST(Factors, TakeARowAndAColumnForEachRank) {
             bytes += aligned_bytes(kDirections * one, 1);
             if (each.plain.buffer != kNoBuffer) bytes += aligned_bytes(param.numel(), 2);
         }
-        EXPECT_EQ(set.buffer(schedule, task.params[0].probes.buffer).bytes, bytes);
+        EXPECT_EQ(set.buffer(schedule, task.chunks[0].probes.buffer).bytes, bytes);
     }
     for (const RunTask& run : schedule.runs) EXPECT_EQ(schedule.segments[at(run.segment)].size.rank, kRank);
     const Recipe full = make_recipe("forward_gradient", {.directions = kDirections});
@@ -333,8 +328,8 @@ TEST(ProbedStepDeath, RefusesACopyUpBeforeTheOneDownOfItsUpdate) {
 
 TEST(ProbedStepDeath, RefusesASecondUpdate) {
     ScheduleSet set = tied_step(false, Home::device);
-    for (MaterializeTask& task : set.schedules[0].materializations)
-        for (MaterializeParam& each : task.params) each.updates = true;
+    for (ParamTask& task : set.schedules[0].params)
+        for (ParamChunk& each : task.chunks) each.updates = true;
     EXPECT_DEATH(check(set), "is updated after it was read");
 }
 

@@ -3,6 +3,7 @@
 #include "schedule/layout.h"
 #include "schedule/simulate.h"
 #include "tests/sanitizer.h"
+#include "tests/unit/schedule/param_tasks.h"
 #include "tests/unit/schedule/schedule_fixture.h"
 
 namespace windlass {
@@ -61,8 +62,8 @@ TEST(Lower, FrozenParametersHaveNoGradientAndNoUpdate) {
         const auto lists = contributions(model, set.schedules[0]);
         for (size_t param = 0; param < lists.size(); ++param)
             EXPECT_EQ(lists[param].size(), model.training[param].trains ? 2u : 0u) << model.params[param].name;
-        for (const UpdateTask& update : set.schedules[0].updates) {
-            for (const UpdateChunk& chunk : update.chunks)
+        for (const ParamTask& update : updates_of(set.schedules[0])) {
+            for (const ParamChunk& chunk : update.chunks)
                 EXPECT_TRUE(model.training[static_cast<size_t>(chunk.param)].trains);
         }
     }
@@ -84,12 +85,13 @@ TEST(Lower, EveryChunkIsUpdatedOnce) {
         EXPECT_EQ(set.find("redo") != nullptr, time == UpdateTime::in_backward);
         EXPECT_EQ(set.find("flush") != nullptr, time == UpdateTime::next_forward);
         std::vector<int> summed;
-        for (const ReduceTask& reduce : set.schedules[0].reduces)
-            for (const ReducePart& part : reduce.parts) summed.push_back(part.param);
+        const std::vector<ParamTask> sums = params_of(set.schedules[0], is_sum_of_squares);
+        for (const ParamTask& task : sums)
+            for (const ParamChunk& chunk : task.chunks) summed.push_back(chunk.param);
         std::ranges::sort(summed);
         for (size_t i = 0; i < summed.size(); ++i) EXPECT_EQ(summed[i], static_cast<int>(i));
         EXPECT_EQ(summed.size(), model.params.size());
-        EXPECT_LE(set.schedules[0].reduces.size(), model.blocks.size() + 1) << "one a block, and the norm";
+        EXPECT_LE(sums.size(), model.blocks.size());
     }
 }
 
@@ -123,17 +125,18 @@ TEST(Lower, AGuessWithoutAStoreKeepsWhatItOverwrites) {
             const Schedule& redo = *set.find("redo");
             EXPECT_TRUE(redo.moves.empty());
             std::map<std::pair<int, int64_t>, BufferSlice> places;  // by parameter and element
-            for (const UpdateTask& update : set.schedules[0].updates) {
-                EXPECT_TRUE(update.speculative && !update.restores);
-                for (const UpdateChunk& chunk : update.chunks) {
+            for (const ParamTask& update : updates_of(set.schedules[0])) {
+                EXPECT_TRUE(update.speculative);
+                for (const ParamChunk& chunk : update.chunks) {
                     places[{chunk.param, chunk.first}] = chunk.kept;
                     EXPECT_EQ(set.persistent[static_cast<size_t>(chunk.kept.buffer)].tier,
-                              set.persistent[static_cast<size_t>(chunk.lo.buffer)].tier);
+                              set.persistent[static_cast<size_t>(chunk.low.buffer)].tier);
                 }
             }
-            for (const UpdateTask& update : redo.updates) {
-                EXPECT_TRUE(update.restores && !update.speculative);
-                for (const UpdateChunk& chunk : update.chunks) {
+            for (const ParamTask& update : redo.params) {
+                EXPECT_FALSE(update.speculative);
+                if (update.kernel->is_update) continue;  // after the task that takes back what it had made
+                for (const ParamChunk& chunk : update.chunks) {
                     const BufferSlice place = places.at({chunk.param, chunk.first});
                     EXPECT_EQ(chunk.kept.buffer, place.buffer);
                     EXPECT_EQ(chunk.kept.offset, place.offset);
@@ -163,8 +166,8 @@ TEST(Lower, KeptVersionsShareNoBytes) {
         const ScheduleSet set = checked(model, recipe, numerics_of(DType::bf16, 1, 512, 1),
                                         {.group_chunks = 4, .common = {.update = UpdateTime::in_backward}});
         std::vector<std::pair<int64_t, int64_t>> ranges;  // begin, bytes
-        for (const UpdateTask& update : set.schedules[0].updates) {
-            for (const UpdateChunk& chunk : update.chunks)
+        for (const ParamTask& update : updates_of(set.schedules[0])) {
+            for (const ParamChunk& chunk : update.chunks)
                 ranges.emplace_back(chunk.kept.offset,
                                     kept_bytes(recipe, model.param(chunk.param), chunk.first, chunk.count));
         }
@@ -193,11 +196,14 @@ TEST(Lower, KeepingIsPartOfTheDemand) {
         const ScheduleSet set =
             checked(model, recipe, numerics_of(DType::bf16, 1, 8, 1), {.common = {.update = update}});
         int64_t bytes = 0;
-        for (const Task& task : set.find(name)->tasks)
-            bytes += task.verb == Verb::update ? task.demand.memory_bytes : 0;
+        const Schedule& schedule = *set.find(name);
+        for (const Task& task : schedule.tasks)
+            bytes += task.verb == Verb::param && schedule.params[at(task.payload)].kernel->has_update_rate
+                         ? task.demand.memory_bytes
+                         : 0;
         return bytes;
     };
-    const int64_t update = model.param_count() * recipe.update_bytes_per_element;
+    const int64_t update = model.param_count() * recipe.update()->bytes_per_element;
     EXPECT_EQ(traffic(UpdateTime::after_backward, "train/8"), update);
     EXPECT_EQ(traffic(UpdateTime::in_backward, "train/8"), update + 2 * kept);
     EXPECT_EQ(traffic(UpdateTime::in_backward, "redo"), update + 2 * kept);
@@ -268,8 +274,8 @@ TEST(Lower, ChunksShareNoBytesOfTheirState) {
         for (size_t s = 0; s < recipe.state.size(); ++s) {
             std::vector<std::pair<int64_t, int64_t>> ranges;  // begin, bytes
             const BufferId buffer = set.ids.params[0].state[s].buffer;
-            for (const UpdateTask& update : set.schedules[0].updates) {
-                for (const UpdateChunk& chunk : update.chunks) {
+            for (const ParamTask& update : updates_of(set.schedules[0])) {
+                for (const ParamChunk& chunk : update.chunks) {
                     ASSERT_EQ(chunk.state[s].buffer, buffer);
                     ranges.emplace_back(chunk.state[s].offset, state_bytes(recipe.state[s], chunk.count));
                 }

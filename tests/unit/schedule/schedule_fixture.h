@@ -155,7 +155,7 @@ inline Plan at_once(Plan plan) {
 // When a method updates that neither guesses nor waits longer than it must.
 inline UpdateTime usual_update(const Recipe& recipe) {
     if (recipe.probes()) return UpdateTime::next_forward;
-    return recipe.uses_gradients_at_once ? UpdateTime::at_once : UpdateTime::after_backward;
+    return recipe.uses_gradients_at_once() ? UpdateTime::at_once : UpdateTime::after_backward;
 }
 
 // Every home of the weights, each block's the same or each another, read ever earlier.
@@ -198,7 +198,7 @@ inline std::vector<Plan> plans_for(const Recipe& recipe, const TrainedModel& mod
                                    int read_ahead_max = 2) {
     if (recipe.probes()) return forward_only_plans(device, model.blocks.size(), read_ahead_max);
     std::vector<Plan> plans = plans_on(device, read_ahead_max);
-    for (Plan& plan : plans) plan = recipe.uses_gradients_at_once ? at_once(plan) : plan;
+    for (Plan& plan : plans) plan = recipe.uses_gradients_at_once() ? at_once(plan) : plan;
     return plans;
 }
 

@@ -13,7 +13,15 @@ Task compute(double flops, int64_t memory) {
     return task_of(Verb::run, LaneKind::compute, {.flops = flops, .memory_bytes = memory});
 }
 Task update(int64_t memory, LaneKind lane = LaneKind::host) {
-    return task_of(Verb::update, lane, {.memory_bytes = memory});
+    return task_of(Verb::param, lane, {.memory_bytes = memory});
+}
+const ParamKernel& update_kernel() {
+    return *find_method("adamw").recipe({}).update();
+}
+// Of these tasks, whose updates are of one chunk.
+Schedule updating(std::vector<Task> tasks) {
+    for (Task& task : tasks) task.payload = task.verb == Verb::param ? 0 : task.payload;
+    return {.params = {{.kernel = &update_kernel(), .chunks = {{}}}}, .tasks = std::move(tasks)};
 }
 Task up(int64_t bytes) {
     return task_of(Verb::move, LaneKind::up, {.up_bytes = bytes});
@@ -78,7 +86,7 @@ TEST(Sharing, DrivesThatReadWhileTheyWrite) {
 // The update alone takes all of the memory, the copy 10 of 100. Together 1.1: both are slowed by it. The copy of 10 s
 // ends at 11 s, the update has 100 - 10 seconds left.
 TEST(Sharing, UpdatesAndCopiesShareTheMemoryOfTheHost) {
-    Schedule schedule{.tasks = {update(10000), up(100)}};
+    Schedule schedule = updating({update(10000), up(100)});
     schedule.host_threads = 4;
     const Simulation result = simulate(schedule, apart());
     EXPECT_DOUBLE_EQ(result.tasks[1].end_s, 11);
@@ -89,7 +97,7 @@ TEST(Sharing, UpdatesAndCopiesShareTheMemoryOfTheHost) {
 // What the compute lane of a device updates is in the device's memory, whether or not the host updates something else.
 TEST(Sharing, UpdatesWhereADeviceComputesHaveItsMemorysRate) {
     for (const int host_threads : {0, 4}) {
-        Schedule schedule{.tasks = {update(10000, LaneKind::compute)}};
+        Schedule schedule = updating({update(10000, LaneKind::compute)});
         schedule.host_threads = host_threads;
         const Price price = PriceList(schedule, apart()).of(schedule.tasks[0]);
         EXPECT_DOUBLE_EQ(price.seconds, 10000.0 / 1000);
@@ -102,7 +110,7 @@ TEST(Sharing, UpdatesWhereADeviceComputesHaveItsMemorysRate) {
 TEST(Sharing, UpdatesHaveTheRateOfTheirThreads) {
     Machine machine = apart();
     machine.update_bytes_per_s = 80;
-    Schedule schedule{.tasks = {update(800)}};
+    Schedule schedule = updating({update(800)});
     schedule.host_threads = 2;
     EXPECT_DOUBLE_EQ(simulate(schedule, machine).seconds, 20);
 }
@@ -114,7 +122,8 @@ TEST(Sharing, UpdatesHaveTheRateOfTheirKind) {
     machine.updates = {{"adamw 16", 20}};
     machine.device_updates = {{"adamw 16", 500}};
     const auto seconds = [&](const std::string& key, LaneKind lane) {
-        Schedule schedule{.update_key = key, .tasks = {update(2000, lane)}};
+        Schedule schedule = updating({update(2000, lane)});
+        schedule.update_key = key;
         schedule.host_threads = schedule.size.threads = machine.threads;
         return PriceList(schedule, machine).of(schedule.tasks[0]).seconds;
     };
@@ -131,7 +140,7 @@ TEST(Sharing, UpdatesHaveTheRateOfTheirKind) {
 TEST(Sharing, DisksDrawOnTheMemory) {
     Machine machine = apart();
     machine.memory_bytes_per_s = 24;
-    Schedule schedule{.tasks = {update(24 * 6), read(6 * 6)}};
+    Schedule schedule = updating({update(24 * 6), read(6 * 6)});
     schedule.host_threads = 4;
     // 1 + 1/2 of what there is: both take half as long again.
     EXPECT_DOUBLE_EQ(simulate(schedule, machine).seconds, 9);
@@ -156,14 +165,15 @@ TEST(Sharing, ChecksumsOfWeightsAndStateTakeAThread) {
     EXPECT_DOUBLE_EQ(price(0).seconds, 12 + machine.task_seconds);
     EXPECT_DOUBLE_EQ(cores(price(0)), 1.0 / 4);
     // A mark on the lane is no move: its payload says nothing about one.
-    const Schedule marks{.tasks = {{.verb = Verb::mark, .lane = lane_number(LaneKind::disk_write), .payload = 7}}};
+    const Schedule marks{.hosts = std::vector<HostTask>(8),
+                         .tasks = {{.verb = Verb::host, .lane = lane_number(LaneKind::disk_write), .payload = 7}}};
     EXPECT_DOUBLE_EQ(PriceList(marks, machine).of(marks.tasks[0]).seconds, machine.task_seconds);
 }
 
 // Two of two cores compute, one of them is wanted for updates as well.
 TEST(Sharing, WithoutADeviceLanesShareCores) {
     const Machine machine{.threads = 2, .gemm_f32_flops = 2, .update_bytes_per_s = 2};
-    Schedule schedule{.tasks = {compute(8, 0), update(2)}};
+    Schedule schedule = updating({compute(8, 0), update(2)});
     schedule.size.threads = 2;
     schedule.host_threads = 1;
     // Computing alone 4 s, updating alone 2 s; 1.5 times as many cores are wanted as there are.
@@ -194,8 +204,8 @@ TEST(Sharing, WithoutADeviceCopiesTakeCoresAndMemory) {
 // Handing over costs each task, calling each kernel: here one task of one chunk and one of three.
 TEST(Sharing, TasksAndKernelsCostTheirCall) {
     const Machine machine{.task_seconds = 1, .kernel_seconds = 0.25};
-    Schedule schedule{.updates = {{.chunks = {{}, {}, {}}}}, .tasks = {compute(0, 0), update(0, LaneKind::compute)}};
-    schedule.tasks[1].payload = 0;
+    Schedule schedule = updating({compute(0, 0), update(0, LaneKind::compute)});
+    schedule.params[0].chunks.resize(3);
     const Simulation result = simulate(schedule, machine);
     EXPECT_DOUBLE_EQ(result.tasks[0].end_s, 1.25);
     EXPECT_DOUBLE_EQ(result.seconds, 1.25 + 1.75);

@@ -109,10 +109,11 @@ TEST(Simulate, AnUnknownRateCostsNothing) {
 TEST(Simulate, RoundingIsAKernelAChunk) {
     Machine machine = unit_machine();
     machine.kernel_seconds = 100;
-    Schedule schedule{.updates = {{.chunks = {{}, {.gradient_format = GradientFormat::i8}}}},
-                      .rounds = {{.parts = std::vector<RoundPart>(3)}},
-                      .tasks = {{.verb = Verb::round, .payload = 0, .demand = {.memory_bytes = 5}},
-                                {.verb = Verb::update, .payload = 0, .demand = {.memory_bytes = 7}}}};
+    const ParamKernel update{.uses = {{ParamSlot::gradient}}, .is_update = true, .has_update_rate = true};
+    Schedule schedule{.params = {{.kernel = &kRoundGradient, .chunks = std::vector<ParamChunk>(3)},
+                                 {.kernel = &update, .chunks = {{}, {.gradient_format = GradientFormat::i8}}}},
+                      .tasks = {{.verb = Verb::param, .payload = 0, .demand = {.memory_bytes = 5}},
+                                {.verb = Verb::param, .payload = 1, .demand = {.memory_bytes = 7}}}};
     const Simulation result = simulate(schedule, machine);
     EXPECT_EQ(result.tasks[0].end_s, 3 * 100 + 5);
     EXPECT_EQ(result.seconds - result.tasks[0].end_s, 3 * 100 + 7);

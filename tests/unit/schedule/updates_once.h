@@ -9,6 +9,7 @@
 
 #include "base/index.h"
 #include "schedule/lower.h"
+#include "tests/unit/schedule/param_tasks.h"
 
 namespace windlass {
 
@@ -22,21 +23,20 @@ inline UpdateCounts updated_by(const Schedule& schedule, const TrainedModel& mod
     UpdateCounts found(model.params.size());
     bool norm_is_known = false;
     for (const Task& task : schedule.tasks) {
-        norm_is_known |= task.verb == Verb::reduce && schedule.reduces[at(task.payload)].decides();
-        if (task.verb == Verb::materialize) {
-            for (const MaterializeParam& each : schedule.materializations[at(task.payload)].params)
+        norm_is_known |= is_decision(schedule, task);
+        if (const ParamTask* const arrival = param_of(schedule, task, is_arrival)) {
+            for (const ParamChunk& each : arrival->chunks)
                 if (each.updates) found.deferred[at(each.param)] += model.param(each.param).numel();
         }
-        if (task.verb != Verb::update) continue;
-        const UpdateTask& update = schedule.updates[at(task.payload)];
-        if (update.keeps_only) continue;
-        EXPECT_TRUE(norm_is_known || task.when == When::deferred || update.speculative || update.restores ||
+        const ParamTask* const update = param_of(schedule, task, is_update);
+        if (update == nullptr) continue;
+        EXPECT_TRUE(norm_is_known || task.when == When::deferred || update->speculative ||
                     !schedule.name.starts_with("train"))
             << schedule.name;
         auto& list = task.when == When::deferred ? found.deferred
-                     : update.speculative        ? found.speculative
+                     : update->speculative       ? found.speculative
                                                  : found.known;
-        for (const UpdateChunk& chunk : update.chunks) {
+        for (const ParamChunk& chunk : update->chunks) {
             EXPECT_EQ(chunk.first, list[at(chunk.param)]) << model.params[at(chunk.param)].name;
             list[at(chunk.param)] += chunk.count;
         }

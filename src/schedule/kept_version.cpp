@@ -1,10 +1,11 @@
-#include "run/kept.h"
+#include "schedule/kept_version.h"
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
 #include "device/cpu/cpu_stream.h"
+#include "method/recipe.h"
 #include "schedule/layout.h"
 
 namespace windlass {
@@ -19,12 +20,13 @@ struct Piece {
     int64_t bytes = 0;
 };
 
-std::vector<Piece> pieces_of(const Recipe& recipe, const UpdateCall& chunk, std::byte* kept) {
+std::vector<Piece> pieces_of(const ParamCall& chunk) {
+    const Recipe& recipe = *chunk.recipe;
     std::vector<Piece> pieces;
     const auto add = [&](void* live, int64_t offset, int64_t bytes) {
         for (int64_t begin = 0; begin < bytes; begin += kPieceBytes)
-            pieces.push_back(
-                {static_cast<std::byte*>(live) + begin, kept + offset + begin, std::min(kPieceBytes, bytes - begin)});
+            pieces.push_back({static_cast<std::byte*>(live) + begin, chunk.kept + offset + begin,
+                              std::min(kPieceBytes, bytes - begin)});
     };
     const int64_t behind_weights = aligned_weight_bytes(chunk.param, chunk.count);
     const std::vector<int64_t> sections = state_sections(recipe, chunk.param, chunk.first, chunk.count);
@@ -46,16 +48,27 @@ void copy_pieces(std::span<const Piece> pieces, Stream& stream, void (*copy)(con
                                   [&](int64_t index, int) { copy(pieces[static_cast<size_t>(index)], stream); });
 }
 
-}  // namespace
-
-void keep_version(const Recipe& recipe, const UpdateCall& chunk, std::byte* kept, Stream& stream) {
-    copy_pieces(pieces_of(recipe, chunk, kept), stream,
+void keep_version(const ParamCall& call, Stream& stream) {
+    copy_pieces(pieces_of(call), stream,
                 [](const Piece& piece, Stream& at) { at.copy(piece.kept, piece.live, piece.bytes); });
 }
 
-void restore_version(const Recipe& recipe, const UpdateCall& chunk, std::byte* kept, Stream& stream) {
-    copy_pieces(pieces_of(recipe, chunk, kept), stream,
+void restore_version(const ParamCall& call, Stream& stream) {
+    copy_pieces(pieces_of(call), stream,
                 [](const Piece& piece, Stream& at) { at.copy(piece.live, piece.kept, piece.bytes); });
 }
+
+ParamKernel version_kernel(std::string_view name, Access live, Access kept, ParamCell cell) {
+    return {
+        .name = name,
+        .uses = {{ParamSlot::weights, live}, {ParamSlot::low, live}, {ParamSlot::state, live}, {ParamSlot::kept, kept}},
+        .has_update_rate = true,
+        .cells = {cell, nullptr, cell}};
+}
+
+}  // namespace
+
+const ParamKernel kKeepVersion = version_kernel("keep", Access::read, Access::write, keep_version),
+                  kRestoreVersion = version_kernel("restore", Access::update, Access::read, restore_version);
 
 }  // namespace windlass

@@ -1,11 +1,12 @@
-// A refresh: forward, then backward block by block. A block's gradients live until its layers are refreshed, so no more
-// of them are alive than those of one block. Everything between forward and backward is computed again: what a step
-// keeps of a layer's input is no gradient of its weight.
+// A phase (method/phase.h): forward, then backward block by block. A block's gradients live until its kernel has taken
+// all of the block's groups, so no more of them are alive than those of one block. Everything between forward and
+// backward is computed again: a step keeps only what the gradients of trained parameters need.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/index.h"
-#include "method/projector/refresh.h"
+#include "method/phase.h"
 #include "schedule/copies.h"
 #include "schedule/lower_buffers.h"
 #include "schedule/lower_updates.h"
@@ -13,10 +14,11 @@
 namespace windlass {
 namespace {
 
-class RefreshLowering {
+class PhaseLowering {
   public:
-    RefreshLowering(ScheduleBuilder& builder, int iterations)
-        : iterations_(iterations),
+    PhaseLowering(ScheduleBuilder& builder, const Phase& phase, int iterations)
+        : phase_(phase),
+          iterations_(iterations),
           builder_(builder),
           in_(builder.in()),
           blocks_(static_cast<int>(in_.model.blocks.size())),
@@ -25,11 +27,12 @@ class RefreshLowering {
           activations_(builder),
           stream_(builder, {.weights = [this](int param) { return host_weights_.at(param); },
                             .gradient = {},
-                            .use = [this](const UpdateTask& group) { refresh(group); }}) {
+                            .use = [this](const ParamTask& group) { take(group); }}) {
+        int number = 0;
         WINDLASS_CHECK(micro_batches_ % 2 == 0, "{} micro-batches have no halves", micro_batches_);
-        for (const ProjectedLayer& layer : refreshed_layers(in_.model)) {
-            const int block = in_.param(layer.weight).spec.block;
-            layers_[block].push_back(layer);
+        for (ParamTuple& tuple : phase.tuples(in_.model)) {
+            const int block = in_.param(tuple.differentiated).spec.block;
+            tuples_[block].emplace_back(number++, std::move(tuple));
             first_ = std::min(first_, block);
         }
         builder_.schedule().outputs.assign(at(micro_batches_), {});
@@ -98,9 +101,9 @@ class RefreshLowering {
     Slices make_gradients(int block, TierKind tier) {
         Slices slices;
         int64_t end = 0;
-        for (const ProjectedLayer& layer : layers_[block]) {
-            slices[layer.weight].offset = end;
-            end += aligned_bytes(in_.param(layer.weight).numel(), 4);
+        for (const auto& [number, tuple] : tuples_[block]) {
+            slices[tuple.differentiated].offset = end;
+            end += aligned_bytes(in_.param(tuple.differentiated).numel(), 4);
         }
         if (end == 0) return slices;
         const BufferId made = builder_.buffer({"gradients", block}, MemoryTag::gradients, end, tier);
@@ -108,19 +111,20 @@ class RefreshLowering {
         return slices;
     }
 
-    // One layer after the other.
+    // One group after the other.
     void finish(int block, const BlockWeights& weights) {
-        if (layers_[block].empty()) return;
+        if (tuples_[block].empty()) return;
         if (in_.plan.own_memory()) {
             fit_ = gradients_down(block, fit_);
             judge_ = gradients_down(block, judge_);
         }
-        for (const ProjectedLayer& layer : layers_[block]) {
-            layer_ = &layer;
+        for (const auto& [number, tuple] : tuples_[block]) {
+            number_ = number;
+            tuple_ = &tuple;
             Copies up(MoveKind::up, DiskPlace::weight);
             take_weights(block, weights, up);
             ChunkGroup group;
-            for (const int param : {layer.inner, layer.weight, layer.left, layer.right}) {
+            for (const int param : tuple.params) {
                 const std::vector<ChunkSpan> chunks = chunks_of(in_.model, param);
                 group.insert(group.end(), chunks.begin(), chunks.end());
             }
@@ -155,7 +159,7 @@ class RefreshLowering {
     void take_weights(int block, const BlockWeights& weights, Copies& up) {
         host_weights_.clear();
         const std::vector<int>& params = in_.model.blocks[at(block)].params;
-        for (const int param : {layer_->inner, layer_->weight, layer_->left, layer_->right}) {
+        for (const int param : tuple_->params) {
             BufferSlice slice = weights.host_hi[at(std::ranges::find(params, param) - params.begin())];
             if (slice.buffer == kNoBuffer) slice = in_.place(param).weights;
             if (stays_on_device(param, in_.plan_of(param).weights))
@@ -166,18 +170,24 @@ class RefreshLowering {
     }
 
     // What the device has of the state comes down and goes up again, too.
-    void refresh(const UpdateTask& group) {
-        RefreshTask task{.layer = *layer_,
-                         .iterations = iterations_,
-                         .chunks = group.chunks,
-                         .fit = fit_.at(layer_->weight),
-                         .judge = judge_.at(layer_->weight)};
+    void take(const ParamTask& group) {
+        ParamTask task{.kernel = phase_.kernel,
+                       .block = in_.param(tuple_->differentiated).spec.block,
+                       .chunks = group.chunks,
+                       .tuple = number_,
+                       .iterations = iterations_};
+        const BufferSlice &fit = fit_.at(tuple_->differentiated), &judge = judge_.at(tuple_->differentiated);
         Copies up(MoveKind::up, DiskPlace::state);
-        for (UpdateChunk& chunk : task.chunks) {
+        for (ParamChunk& chunk : task.chunks) {
             const Param param = in_.param(chunk.param);
+            chunk.gradient_format = GradientFormat::f32;
+            if (chunk.param == tuple_->differentiated) {
+                chunk.gradient = behind(fit, 4 * chunk.first);
+                chunk.judge = behind(judge, 4 * chunk.first);
+            }
             if (!stays_on_device(chunk.param, in_.plan_of(chunk.param).state)) continue;
-            if (chunk.lo.buffer != kNoBuffer)
-                chunk.lo = bring_down(chunk.param, chunk.lo, chunk.count * 2, MemoryTag::low_halves, up);
+            if (chunk.low.buffer != kNoBuffer)
+                chunk.low = bring_down(chunk.param, chunk.low, chunk.count * 2, MemoryTag::low_halves, up);
             for (size_t s = 0; s < chunk.state.size(); ++s) {
                 if (chunk.state[s].buffer != kNoBuffer)
                     chunk.state[s] = bring_down(chunk.param, chunk.state[s],
@@ -186,64 +196,36 @@ class RefreshLowering {
             }
         }
         const bool apart = in_.plan.own_memory() || in_.plan.host_threads > 0;
-        builder_.refresh(std::move(task), apart ? LaneKind::host : LaneKind::compute);
+        builder_.param(std::move(task), apart ? LaneKind::host : LaneKind::compute);
         up.move(builder_);
     }
 
+    const Phase& phase_;
     int iterations_;
     ScheduleBuilder& builder_;
     const LowerInput& in_;
     int blocks_, micro_batches_;
-    int first_;                                          // the first block that has such a layer
-    std::map<int, std::vector<ProjectedLayer>> layers_;  // by block
+    int first_;                                                      // the first block that has a group
+    std::map<int, std::vector<std::pair<int, ParamTuple>>> tuples_;  // by block, with their numbers
     ActivationBuffers activations_;
     UpdateStream stream_;
     Slices fit_, judge_;  // gradients of the block that is at work
-    const ProjectedLayer* layer_ = nullptr;
-    Slices host_weights_;  // its weights, where the host reads and writes them
+    int number_ = -1;
+    const ParamTuple* tuple_ = nullptr;  // that is at work
+    Slices host_weights_;                // its weights, where the host reads and writes them
 };
 
 }  // namespace
 
-Schedule lower_refresh(const LowerInput& input, const ScheduleRequest& request) {
-    LowerInput refreshed = input;
-    refreshed.refreshes = true;
-    ScheduleBuilder builder(refreshed, request);
-    RefreshLowering(builder, request.iterations).write();
+Schedule lower_phase(const LowerInput& input, const ScheduleRequest& request) {
+    LowerInput differentiated = input;
+    differentiated.differentiated.assign(input.model.params.size(), 0);
+    for (const ParamTuple& tuple : request.phase->tuples(input.model))
+        differentiated.differentiated[at(tuple.differentiated)] = 1;
+    ScheduleBuilder builder(differentiated, request);
+    PhaseLowering(builder, *request.phase, request.iterations).write();
+    builder.schedule().is_phase = true;
     return builder.finish();
-}
-
-void ScheduleBuilder::refresh(RefreshTask task, LaneKind lane) {
-    std::vector<BufferUse>& uses = no_uses();
-    Demand demand;
-    const auto use = [&](const BufferSlice& slice, int64_t bytes, bool write) {
-        if (slice.buffer == kNoBuffer || bytes == 0) return;
-        add_use(uses, {slice.buffer, write, slice.offset, slice.offset + bytes});
-    };
-    for (const UpdateChunk& chunk : task.chunks)
-        use(chunk.hi, aligned_weight_bytes(in_.param(chunk.param), chunk.count), true);
-    for (const UpdateChunk& chunk : task.chunks) {
-        const Param param = in_.param(chunk.param);
-        use(chunk.block, state_block_bytes(in_.recipe, param, chunk.first, chunk.count), true);
-        if (chunk.block.buffer != kNoBuffer) continue;
-        use(chunk.lo, aligned_bytes(chunk.count, 2), true);
-        for (size_t s = 0; s < chunk.state.size(); ++s) {
-            const int64_t bytes = state_bytes(in_.recipe.state[s], param.spec, chunk.first, chunk.count);
-            use(chunk.state[s], round_up(bytes, kParamAlignment), true);
-        }
-    }
-    const int64_t gradient = aligned_bytes(in_.param(task.layer.weight).numel(), 4);
-    use(task.fit, gradient, false);
-    use(task.judge, gradient, false);
-    const int threads = lane == LaneKind::host ? std::max(1, in_.plan.host_threads) : in_.plan.threads;
-    const int64_t work = round_up(refresh_work_bytes(task.layer, threads), kParamAlignment);
-    task.work = {
-        buffer("refresh.work", MemoryTag::workspace, work, lane == LaneKind::host ? in_.host_tier() : TierKind::device),
-        0};
-    use(task.work, work, true);
-    demand.memory_bytes = refresh_traffic(task.layer, task.iterations);
-    schedule_.refreshes.push_back(std::move(task));
-    add(Verb::refresh, lane, schedule_.refreshes.size() - 1, uses, demand);
 }
 
 }  // namespace windlass

@@ -1,12 +1,11 @@
-#include "run/norm.h"
+#include "method/norm.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/math.h"
 #include "device/cpu/cpu_stream.h"
-#include "run/norm_cuda.h"
-#include "schedule/numerics.h"
+#include "method/param_kernel.h"
 
 namespace windlass {
 namespace {
@@ -37,6 +36,21 @@ void sum_squares(const float* values, int64_t count, std::span<double> partial, 
         partial[static_cast<size_t>(chunk)] = chunk_sum(values + first, std::min(kNormChunkElements, count - first));
     });
 }
+
+namespace {
+
+void sum_squares_of(const ParamCall& call, Stream& stream) {
+    sum_squares(call.gradient, call.count, {call.squares, static_cast<size_t>(div_up(call.count, kNormChunkElements))},
+                stream);
+}
+
+}  // namespace
+
+const ParamKernel kSumSquares{.name = "squares",
+                              .uses = {{ParamSlot::gradient}, {ParamSlot::squares, Access::write}},
+                              .grain = Grain::parameter,
+                              .bytes_per_element = 4,
+                              .cells = {sum_squares_of, nullptr, sum_squares_of}};
 
 double tree_sum(std::span<const double> values) {
     if (values.empty()) return 0;

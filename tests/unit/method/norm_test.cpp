@@ -1,5 +1,5 @@
 // The exact global norm: equal to a sum in higher precision, and the same bits for any team.
-#include "run/norm.h"
+#include "method/norm.h"
 
 #include <cmath>
 

@@ -1,7 +1,6 @@
 #include "device/cuda/kernel.h"
 #include "device/cuda/unroll.h"
-#include "run/norm_kernel_cuda.h"
-#include "schedule/numerics.h"
+#include "method/norm_kernel_cuda.h"
 
 namespace windlass {
 namespace norm_kernels {

@@ -1,7 +1,7 @@
-#include "run/norm_cuda.h"
+#include "method/norm_cuda.h"
 
 #include "device/cuda/cuda_stream.h"
-#include "run/norm_kernel_cuda.h"
+#include "method/norm_kernel_cuda.h"
 
 namespace windlass {
 namespace norm_cells {

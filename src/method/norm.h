@@ -5,6 +5,7 @@
 #include <span>
 
 #include "device/device.h"
+#include "method/norm_cuda.h"
 
 namespace windlass {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/cuda/launch.h"
-#include "run/norm_cuda.h"
+#include "method/norm_cuda.h"
 
 namespace windlass {
 

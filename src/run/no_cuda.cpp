@@ -1,7 +1,0 @@
-#include "run/norm_cuda.h"
-
-namespace windlass {
-
-constinit const SumSquaresKernel kSumSquaresCuda = nullptr;
-
-}  // namespace windlass

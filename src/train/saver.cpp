@@ -1,0 +1,64 @@
+#include "train/saver.h"
+
+#include "base/activity.h"
+#include "base/clock.h"
+#include "base/full_disk.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "state/checkpoint.h"
+#include "train/final_folder.h"
+
+namespace windlass {
+
+bool Saver::is_asked() {
+    // Each request is taken, even if both came.
+    const bool by_signal = loop_.signals.take_save_request(), by_file = loop_.folder.take_save_request();
+    const int64_t step = loop_.state.progress.step;
+    const bool is_first = step == 1 && loop_.session.config.save_first_step;
+    return by_signal || by_file || is_first || is_due(loop_.session.config.save_steps, step);
+}
+
+void Saver::done(const StepDone& /*step*/) {
+    if (is_asked() && saved_step_ != loop_.state.progress.step) save();
+}
+
+void Saver::stop() {
+    const int64_t step = loop_.state.progress.step;
+    if (step > loop_.first_step && step != saved_step_ && !loop_.session.planned.plan.store) save();
+}
+
+bool Saver::save() {
+    loop_.settle();
+    loop_.log.clear_bar();
+    const Session& session = loop_.session;
+    const RunProgress& progress = loop_.state.progress;
+    const std::string& folder = loop_.folder.path();
+    const int64_t start = now_ns();
+    const Activity saving(fmt::format("saving checkpoint-{}", progress.step), 0, {.has_own_line = true});
+    const int64_t need = checkpoint_bytes(loop_.files, session.folder, session.model, session.recipe);
+    try {
+        if (const int64_t free = loop_.files.free_bytes(folder); free < need) {
+            log_warning("checkpoint {} is not saved: it needs {}, {} has {} free; the next save tries again",
+                        progress.step, format_bytes(need), folder, format_bytes(free));
+            return false;
+        }
+        write_checkpoint(loop_.files, {loop_.engine, output_of(session)}, folder, loop_.state);
+    } catch (const MachineError& error) {
+        if (!is_disk_full(error)) throw;
+        log_warning("checkpoint {} is not saved: {}; the next save tries again", progress.step, error.what());
+        return false;
+    }
+    saved_step_ = progress.step;
+    const int64_t best = session.best && session.best->keeps ? progress.best.step : 0;
+    prune_checkpoints(loop_.files, folder, session.config.save_total_limit, best);
+    log_info("saved {} in {}", checkpoint_path(folder, progress.step), format_seconds(seconds_since(start)));
+    return true;
+}
+
+bool Saver::has_saved() {
+    const int64_t step = loop_.state.progress.step;
+    if (saved_step_ != step && ends_with_whole_checkpoint(loop_.files, loop_.folder.path(), step)) saved_step_ = step;
+    return saved_step_ == step;
+}
+
+}  // namespace windlass
