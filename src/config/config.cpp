@@ -280,17 +280,6 @@ void check_present(const Config& c, ConfigUse use, const std::set<std::string_vi
                     fmt::join(problems, "\n  "));
 }
 
-// Earlier versions wrote half of the device's memory into every run's own file, where device cpu has no such budget,
-// and the turns that are trained as if train_on_prompt had not been set.
-void drop_former_defaults(const ConfigSources& sources, Config& config) {
-    if (sources.file.empty() || !sources.file.front().of_run) return;
-    if (config.device == "cpu" && config.device_memory.text == "50%") {
-        config.device_memory = {};
-        config.given.erase("device_memory");
-    }
-    if (config.train_on_prompt && config.train_turns == Config().train_turns) config.given.erase("train_turns");
-}
-
 // What is wrong with the model's place is said after what is wrong with the keys.
 std::exception_ptr place_model(const PlaceModel& place, Config& config) {
     try {
@@ -349,7 +338,6 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use, const PlaceM
          {&sources.preset, &sources.environment, &sources.file, &sources.overrides, &sources.flags}) {
         apply_layer(*layer, read, problems, meant);
     }
-    drop_former_defaults(sources, read.config);
     resolve_adapter_word(read.config, problems);
     const std::exception_ptr misplaced = place_model(place, read.config);
     check_adapter_keys(read.config, problems);

@@ -178,7 +178,7 @@ struct ConfigEntry {
     bool is_null = false;
     std::string where;         // "run.yaml:4", "--lr", "WINDLASS_SEED"
     std::string problem = {};  // with its form, which no key takes; then there are no values
-    bool of_run = false;       // in a run's own run.yaml, which may be an earlier version's
+    bool of_run = false;       // in a run's own run.yaml
 };
 
 // The layers, lowest first, each in the order in which it was written.

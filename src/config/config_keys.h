@@ -93,9 +93,6 @@ const ConfigKey* find_config_key(std::string_view name);
 // The name or alias that is nearest to what was written; empty when nothing is near.
 std::string_view nearest_config_key(std::string_view name);
 
-// A key of earlier versions, at the value that changes nothing: their run.yaml has every key.
-bool is_retired_without_effect(const ConfigEntry& entry);
-
 // "learning_rate" -> "--learning-rate"
 std::string config_flag(std::string_view name);
 // "text", "list", "bytes", "integer", ... as the reference says it.

@@ -7,7 +7,6 @@
 #include "config/config_keys.h"
 #include "config/config_values.h"
 #include "config/key_advice.h"
-#include "config/renamed.h"
 
 namespace windlass {
 namespace {
@@ -29,22 +28,6 @@ std::string_view key_meant(const ConfigEntry& entry) {
     return near.empty() ? near : find_config_key(near)->name;
 }
 
-// With today's names in place of an earlier version's, where that wrote it; else says what is to be written.
-ConfigEntry with_new_names(ConfigEntry entry, std::vector<std::string>& problems) {
-    const bool is_one = entry.problem.empty() && !entry.is_list && entry.values.size() == 1;
-    const Renamed* const renamed = is_one ? find_renamed(entry.key, entry.values[0]) : nullptr;
-    if (renamed == nullptr) return entry;
-    if (!entry.of_run) {
-        problems.push_back(fmt::format("{}: {}: {} has another name now. Try: {}: {}", entry.where, entry.key,
-                                       entry.values[0], renamed->key_now, renamed->value_now));
-        entry.key.clear();
-    } else {
-        entry.key = renamed->key_now;
-        if (entry.values[0] == renamed->value) entry.values[0] = renamed->value_now;
-    }
-    return entry;
-}
-
 // Sets one key; returns what is wrong, empty when nothing is.
 std::string apply_entry(const ConfigKey& key, const ConfigEntry& entry, ReadConfig& read) {
     if (!entry.problem.empty()) return fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem);
@@ -60,12 +43,9 @@ std::string apply_entry(const ConfigKey& key, const ConfigEntry& entry, ReadConf
 void apply_layer(const std::vector<ConfigEntry>& layer, ReadConfig& read, std::vector<std::string>& problems,
                  std::set<std::string_view>& meant) {
     std::map<std::string_view, std::string> seen;
-    for (const ConfigEntry& written : layer) {
-        const ConfigEntry entry = with_new_names(written, problems);
-        if (entry.key.empty()) continue;
+    for (const ConfigEntry& entry : layer) {
         const ConfigKey* key = find_config_key(entry.key);
         if (key == nullptr) {
-            if (is_retired_without_effect(entry)) continue;
             problems.push_back(unknown_key(entry));
             meant.insert(key_meant(entry));
             continue;

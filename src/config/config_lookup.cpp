@@ -8,11 +8,6 @@
 namespace windlass {
 namespace {
 
-struct RetiredKey {
-    std::string_view key, without_effect;
-};
-constexpr RetiredKey kRetired[] = {{"exact_inplace", "false"}};
-
 std::string with_underscores(std::string_view name) {
     std::string result(name);
     std::replace(result.begin(), result.end(), '-', '_');
@@ -36,14 +31,6 @@ std::string_view nearest_config_key(std::string_view name) {
     for (const ConfigKey& key : config_keys())
         candidates.insert(candidates.end(), key.aliases.begin(), key.aliases.end());
     return nearest_name(with_underscores(name.substr(0, 64)), candidates);
-}
-
-bool is_retired_without_effect(const ConfigEntry& entry) {
-    const std::string wanted = with_underscores(entry.key);
-    return std::ranges::any_of(kRetired, [&](const RetiredKey& retired) {
-        return retired.key == wanted && entry.problem.empty() && !entry.is_list &&
-               entry.values == std::vector<std::string>{std::string(retired.without_effect)};
-    });
 }
 
 std::string config_flag(std::string_view name) {

@@ -114,7 +114,6 @@ constexpr KeyAdvice kAdvice[] = {
     {"beta2", "adam_beta2: {0.999}"},
     {"neftune_noise_alpha", "", "", "noise on embeddings is not implemented"},
     {"label_smoothing_factor", "", "", "label smoothing is not implemented"},
-    {"exact_inplace", "", "", "the weights of zeroth_order do not drift; earlier versions took MeZO's roundings"},
     // objectives and adapters
     {"stage", kObjective, "", "without it, training is supervised fine-tuning"},
     {"rl", kObjective},

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "config/renamed.h"
 #include "method/recipe.h"
 #include "op/batch.h"
 
@@ -217,10 +216,6 @@ void write_identity(const Identity& s, Json& json) {
 }
 
 Identity read_identity(Json json) {
-    rename_members(json);
-    for (const char* inner : {"numerics", "settings"}) {
-        if (json.contains(inner)) rename_members(json[inner]);
-    }
     if (!json.at("seed").is_number_unsigned()) throw std::bad_optional_access();
     const auto text = [&](const char* key, const std::string& missing = "") { return json.value(key, missing); };
     Identity s{.run_id = text("run_id"),

@@ -8,7 +8,6 @@
 #include "base/index.h"
 #include "base/json.h"
 #include "config/param_group_text.h"
-#include "config/renamed.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/config_fields.h"
 #include "model/adapters/tokens.h"
@@ -54,7 +53,6 @@ Json parse(const TrajectoryHeader& header, std::string_view where) {
     if (!json.is_object() && !json.is_null())
         throw UserError(ExitCode::storage, where, "the log's settings are not a JSON object");
     if (json.is_null()) return Json::object();
-    rename_members(json);
     // What is not known may be what updates were made by: weights that were rebuilt without it would be others.
     for (const auto& [key, value] : json.items()) {
         if (std::ranges::find(kKnown, key) == kKnown.end())

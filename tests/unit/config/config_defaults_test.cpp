@@ -91,13 +91,6 @@ TEST_F(ConfigDefaults, OfARunsOwnFileReadBack) {
                   written)
             << words.back();
     }
-    // As earlier versions wrote it.
-    std::string former = yaml_of({"model=base", "train_on_prompt=true"});
-    const size_t at = former.find("train_turns: all");
-    ASSERT_NE(at, former.npos);
-    former.replace(at, 16, "train_turns: assistant");
-    const Words path = {file("former.yaml", std::string(kRunConfigHead) + "\n" + former)};
-    EXPECT_NO_THROW(make_config(read_config_sources(real_files(), path), ConfigUse::train));
 }
 
 TEST_F(ConfigDefaults, OfAnotherMethodAreThoseThatItHas) {

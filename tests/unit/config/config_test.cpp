@@ -202,44 +202,6 @@ TEST_F(ConfigTest, NamesWhatAnEstimatorCannotDo) {
     EXPECT_THAT(problem(with({"zo_estimator=fzo"})), HasSubstr("is not one of: two_sided, one_sided, fzoo, spsa15"));
 }
 
-// run.yaml of an earlier version has all of that version's keys.
-TEST_F(ConfigTest, KeysOfEarlierVersionsPassWhereTheyChangeNothing) {
-    const std::vector<std::string> words = {"model=m", "train_data=a.jsonl", "output_dir=o", "method=zeroth_order"};
-    const auto with = [&](const std::string& word) {
-        std::vector<std::string> all = words;
-        all.push_back(word);
-        return problem(all);
-    };
-    EXPECT_EQ(with("exact_inplace=false"), "");
-    EXPECT_THAT(with("fold_updates=each_window"),
-                HasSubstr("fold_updates: each_window has another name now. Try: merge_updates: per_window"));
-    EXPECT_THAT(with("state_format=s2"), HasSubstr("state_format: s2 has another name now. Try: state_format: bf16"));
-    for (const char* word : {"exact_inplace=true", "exact_inplace=[false]", "exact_inplace=null"})
-        EXPECT_THAT(with(word), HasSubstr("Try: leave exact_inplace out")) << word;
-}
-
-TEST_F(ConfigTest, ARunsOwnFileMayHaveTheNamesOfEarlierVersions) {
-    const std::string old = "fold_updates: each_step\nstate_format: s3\n";
-    const Config config = read(with({write(fmt::format("# run 1\n{} And more.\n{}", kRunConfigHead, old))})).config;
-    EXPECT_EQ(config.state_format, "int8");
-    EXPECT_TRUE(config.was_given("merge_updates"));
-    const std::string told = problem(with({write(old)}));
-    EXPECT_THAT(told, HasSubstr(":1: fold_updates: each_step has another name now. Try: merge_updates: each_step"));
-    EXPECT_THAT(told, HasSubstr(":2: state_format: s3 has another name now. Try: state_format: int8"));
-    EXPECT_THAT(config_to_yaml(config), testing::StartsWith(std::string(kRunConfigHead)));
-}
-
-// As the program of that day wrote it for a run of which the model, rows, folder and seven more keys were set.
-TEST_F(ConfigTest, ARunsOwnFileOfAnEarlierVersionIsReadWhole) {
-    const std::string file = source_dir() + "/tests/golden/run_of_2026-11-22.yaml";
-    const Config config = read({file, "--resume"}).config;
-    EXPECT_EQ(config.state_format, "fp32");
-    EXPECT_EQ(config.merge_updates, "each_step");
-    EXPECT_EQ(config.learning_rate, 1e-4);
-    EXPECT_FALSE(config.was_given("device_memory"));
-    EXPECT_EQ(read({file, "--device", "cpu:emulate"}).config.device_memory.text, "50%");
-}
-
 TEST_F(ConfigTest, EveryMethodMayKeepWeightsInFewBits) {
     const auto with = [&](const std::string& method, const std::string& more) {
         return problem(

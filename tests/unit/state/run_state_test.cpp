@@ -150,21 +150,6 @@ TEST(RunState, WithoutFormatsHasTheFirst) {
     EXPECT_EQ(read.gradient_format, GradientFormat::f32);
 }
 
-// So that runs of earlier versions go on: settings, numerics and the state's own members.
-TEST(RunState, IsReadWithTheNamesOfEarlierVersions) {
-    RunState state = example();
-    state.identity.merge_updates = "per_window";
-    state.identity.settings["merge_updates"] = "per_window";
-    std::string text = run_state_text(state);
-    for (const auto& [now, was] : {std::pair{"\"state_format\":\"bf16\"", "\"state_format\":\"s2\""},
-                                   {"\"merge_updates\":\"per_window\"", "\"fold_updates\":\"each_window\""},
-                                   {"\"merge_updates\":\"per_window\"", "\"fold_updates\":\"each_window\""}}) {
-        ASSERT_NE(text.find(now), std::string::npos) << now;
-        text.replace(text.find(now), std::string_view(now).size(), was);
-    }
-    EXPECT_EQ(run_state_text(parse_run_state(text, "x")), run_state_text(state));
-}
-
 TEST(Identity, NamesEveryDifferenceThatChangesBits) {
     const Identity was = example().identity;
     Identity other = was;
