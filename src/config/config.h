@@ -220,8 +220,8 @@ bool is_adapter_name(std::string_view adapter);
 // What the method is told. `auto` is what it begins with: the most exact state, the least directions.
 MethodOptions method_options(const Config& config);
 
-// A line that begins so is in a run's own run.yaml.
-inline constexpr std::string_view kRunConfigHead = "# Every setting of this run.";
+// A line that begins so is in a run's own run.yaml; the format's number follows (run_place.h).
+inline constexpr std::string_view kRunConfigHead = "# Every setting of this run, in format ";
 // run.yaml: every key with its value and what it means; reads back as the same Config.
 std::string config_to_yaml(const Config& config);
 // docs/guide/config.md.

@@ -291,7 +291,7 @@ std::vector<ConfigEntry> read_config_file(FileSystem& files, const std::string& 
             .hint("settings are --key value or key=value");
     }
     const std::string text = read_text(files, path, kConfigBytesMax);
-    const bool is_of_run = ("\n" + text).find(fmt::format("\n{}", kRunConfigHead)) != std::string::npos;
+    const bool is_of_run = require_run_format_in(text, path);
     std::vector<ConfigEntry> entries;
     try {
         const YAML::Node document = YAML::Load(text);

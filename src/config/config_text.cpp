@@ -3,6 +3,7 @@
 #include "config/config_keys.h"
 #include "config/config_readers.h"
 #include "config/preset.h"
+#include "config/run_place.h"
 
 namespace windlass {
 namespace {
@@ -45,8 +46,8 @@ std::string preset_reference() {
 }  // namespace
 
 std::string config_to_yaml(const Config& config) {
-    std::string text =
-        fmt::format("{} Start another one from it: windlass train run.yaml key=value ...\n", kRunConfigHead);
+    std::string text = fmt::format("{}{}. Start another one from it: windlass train run.yaml key=value ...\n",
+                                   kRunConfigHead, kRunFormat);
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
         if (key.group != group) text += fmt::format("\n# {}\n", group = key.group);

@@ -3,9 +3,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file_error.h"
 #include "config/config.h"
 
@@ -64,6 +66,16 @@ std::string literal_part(const std::string& path) {
     return pattern == path.npos ? path : path.substr(0, path.rfind('/', pattern) + 1);
 }
 
+// The number in a line that begins with kRunConfigHead.
+std::optional<int64_t> run_format_in(const std::string& yaml) {
+    const size_t at = ("\n" + yaml).find(fmt::format("\n{}", kRunConfigHead));
+    if (at == yaml.npos) return std::nullopt;
+    int64_t format = 0;
+    const char* const digits = yaml.data() + at + kRunConfigHead.size();
+    const bool is_number = std::from_chars(digits, yaml.data() + yaml.size(), format).ec == std::errc();
+    return is_number ? std::optional(format) : std::nullopt;
+}
+
 bool has_run_id(const std::string& text) {
     for (size_t at = text.find(kIdHead); at != text.npos; at = text.find(kIdHead, at + 1)) {
         const size_t id = at + kIdHead.size();
@@ -74,6 +86,26 @@ bool has_run_id(const std::string& text) {
 }
 
 }  // namespace
+
+void require_run_format(std::optional<int64_t> recorded, std::string_view where) {
+    if (recorded == kRunFormat) return;
+    const std::string writer = recorded ? fmt::format("a version of Windlass whose runs are of format {}", *recorded)
+                                        : "an older build of Windlass, which recorded no format";
+    throw UserError(ExitCode::storage, where, "was written by {}; this program reads format {}", writer, kRunFormat)
+        .hint("a configuration of your own and another output_dir, to train again; or the version that wrote it");
+}
+
+void require_run_format(FileSystem& files, const std::string& folder) {
+    const std::string yaml = path_in(folder, kRunFile);
+    if (files.exists(yaml)) require_run_format(run_format_in(read_text(files, yaml, kConfigBytesMax)), yaml);
+}
+
+bool require_run_format_in(const std::string& yaml, std::string_view where) {
+    const std::optional<int64_t> format = run_format_in(yaml);
+    if (!format && !has_run_id("\n" + yaml)) return false;
+    require_run_format(format, where);
+    return true;
+}
 
 bool is_run_folder(FileSystem& files, const std::string& folder) {
     const std::string yaml = path_in(folder, kRunFile);

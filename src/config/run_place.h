@@ -1,11 +1,25 @@
 // run_place.h: what a path says of a run: its folder, or the run.yaml in it. A user may name either.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 
 namespace windlass {
+
+// Of run folders, and of the run states in them.
+inline constexpr int64_t kRunFormat = 1;
+
+// What is recorded (nothing: there is no number) is kRunFormat. UserError(storage) names `where`, what wrote it, and
+// what this program reads.
+void require_run_format(std::optional<int64_t> recorded, std::string_view where);
+// The same of a run's folder, by its run.yaml, if there is one.
+void require_run_format(FileSystem& files, const std::string& folder);
+// The same of the text of a configuration file, if that is a run's own: false where it is not.
+bool require_run_format_in(const std::string& yaml, std::string_view where);
 
 // A run has begun in this folder: it holds a run.yaml, and either a lock or the lines that a run writes into that file.
 // A folder with a configuration that a user wrote is no run.

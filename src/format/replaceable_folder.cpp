@@ -26,9 +26,7 @@ constexpr std::string_view kModelNames[] = {"config.json",
                                             "chat_template.json"};
 
 bool is_model_name(std::string_view name) {
-    const std::span<const std::string_view> former = misleading_names();  // earlier versions copied them
-    return name.ends_with(".safetensors") || std::ranges::find(kModelNames, name) != std::end(kModelNames) ||
-           std::ranges::find(former, name) != former.end();
+    return name.ends_with(".safetensors") || std::ranges::find(kModelNames, name) != std::end(kModelNames);
 }
 
 // The manifest in a run's final/; others may use that name too.

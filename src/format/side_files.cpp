@@ -87,10 +87,6 @@ bool is_folder(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
-std::span<const std::string_view> misleading_names() {
-    return kMisleadingNames;
-}
-
 bool is_pickle(std::string_view name) {
     return has_suffix(name, {".bin", ".pt", ".pth", ".ckpt", ".pkl"});
 }

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,10 +31,6 @@ SideFiles find_side_files(FileSystem& files, const std::string& folder,
 // One warning that names what a copy of `folder` will lack: what is left out, and what cannot be opened today.
 void warn_of_side_files(FileSystem& files, const std::string& folder, const std::vector<std::string>& names,
                         std::vector<std::string> left_out);
-
-// Files next to whole weights that other programs obey: an adapter that they add, or how weights are quantised. They
-// are not of the weights that a copy has.
-std::span<const std::string_view> misleading_names();
 
 // Whether a weight file has such a name that we never read it.
 bool is_pickle(std::string_view name);

@@ -129,16 +129,6 @@ void keep_frozen_as(TrainedModel& model, DType computed) {
     }
 }
 
-void keep_frozen(TrainedModel& model, FrozenStorage frozen, DType computed) {
-    if (frozen == FrozenStorage::computed) return keep_frozen_as(model, computed);
-    if (frozen == FrozenStorage::as_trained) return;
-    for (int index = 0; index < model.param_size(); ++index) {
-        ParamStorage& storage = model.storage[at(index)];
-        if (!model.training[at(index)].trains && storage.store == StoreType::split)
-            storage = {.store = StoreType::as_file, .dtype = model.params[at(index)].file_dtype};
-    }
-}
-
 std::string_view merge_name(Merge merge) {
     static constexpr std::array<std::string_view, 3> kNames = {"each_step", "per_window", "never"};
     return kNames[static_cast<size_t>(merge)];

@@ -45,11 +45,6 @@ struct ParamStorage {
     int scale_exponent = 0;     // f8_e4m3: weights are the numbers that are kept, times 2^scale_exponent
 };
 
-// How frozen parameters are kept unless weight_storage says otherwise. `computed`: in the type that is computed with
-// or in the files' type, whichever is narrower. Older runs: `own_type`, the files' type if masters are split and as all
-// others if not; `as_trained`, as all others.
-enum class FrozenStorage : uint8_t { as_trained, own_type, computed };
-
 // Forward-only methods: when the run's updates are rounded into the stored weights. Until then stored weights are read
 // only; the run computes with their difference to the sum of its updates, which is rebuilt from numbers that the run
 // has anyway (perturb/README.md).
@@ -151,12 +146,10 @@ std::vector<uint8_t> frozen_params(const TrainedModel& model);
 
 // All parameters are kept so. as_file: the type of all files where they agree, else f32, which holds any of them.
 void set_store(TrainedModel& model, StoreType store);
-// What is not trained is kept without low halves, in its type in the files or this one, the narrower; what is an
-// adapter's, in its own. What is trained
-// and kept as_file has the type that its own files agree on: a wide one widens nothing else.
+// After set_store. What is not trained is kept without low halves, in its type in the files or this one, the narrower;
+// what is an adapter's, in its own. What is trained and kept as_file has the type that its own files agree on: a wide
+// one widens nothing else.
 void keep_frozen_as(TrainedModel& model, DType computed);
-// After set_store. `own_type` as older runs did.
-void keep_frozen(TrainedModel& model, FrozenStorage frozen, DType computed);
 // The type of parameters that are trained and kept as_file, unless in few bits.
 DType common_type(const TrainedModel& model);
 

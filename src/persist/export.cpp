@@ -135,7 +135,7 @@ Named parse_source(FileSystem& files, const std::string& source) {
 // What the run computed with in place of the base's weights.
 void keep_as_run(const Identity& identity, const std::string& base, TrainedModel& model) {
     set_store(model, StoreType::as_file);
-    keep_frozen(model, identity.frozen_storage, identity.numerics.compute);
+    keep_frozen_as(model, identity.numerics.compute);
     if (identity.weight_storage == "nf4") keep_in_4_bits(model);
     if (identity.weight_storage != "f8") return;
     keep_in_8_bits(model);

@@ -245,6 +245,7 @@ StartPoint find_any_start(FileSystem& files, const Config& config) {
 
 StartPoint find_start(FileSystem& files, const Config& config) {
     if (config.resume.empty()) return {};
+    require_run_format(files, config.output_dir);
     StartPoint start = find_any_start(files, config);
     const std::string own_id = run_id_of(files, config.output_dir);
     if (start.from == StartPoint::From::working_store)

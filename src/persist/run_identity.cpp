@@ -82,7 +82,7 @@ std::vector<std::string> differs_from_run(FileSystem& files, const std::string& 
 }
 
 void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy) {
-    if (own_id.empty() || state.identity.run_id.empty() || own_id == state.identity.run_id) return;
+    if (own_id.empty() || own_id == state.identity.run_id) return;
     throw UserError(ExitCode::storage, path, "belongs to another run: it was written by run {}, run.yaml is of run {}",
                     state.identity.run_id, own_id)
         .hint(remedy);
@@ -99,23 +99,18 @@ void require_own_store(FileSystem& files, const Config& config) {
     }
     const std::string own_id = run_id_of(files, config.output_dir);
     constexpr std::string_view kRemedy = "another ssd_dir; or remove the file, if the run that it belongs to is over";
-    if (!own_id.empty() || state.identity.run_id.empty()) return require_own(own_id, state, path, kRemedy);
-    if (files.exists(fmt::format("{}/run.yaml", config.output_dir))) return;  // of a run from before there were ids
+    if (!own_id.empty()) return require_own(own_id, state, path, kRemedy);
     throw UserError(ExitCode::storage, path, "belongs to another run: it was written by run {}, and {} holds none",
                     state.identity.run_id, config.output_dir)
         .hint(kRemedy);
 }
 
 std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std::string& run_folder) {
-    const std::string own_id = run_id_of(files, run_folder), its_id = start.last().identity.run_id;
-    if (!own_id.empty() && !its_id.empty()) return own_id;  // equal
-    const std::string state = start.path.empty() ? run_folder : start.path;
-    if (own_id.empty())
-        log_warning("{}/run.yaml names no run; what {} holds is taken for its state", run_folder, state);
-    else
-        log_warning("{} names no run, it is from before there were ids; it is taken for this run's", state);
+    std::string own_id = run_id_of(files, run_folder);
     if (!own_id.empty()) return own_id;
-    return its_id.empty() ? new_run_id() : its_id;
+    log_warning("{}/run.yaml names no run; what {} holds is taken for its state", run_folder,
+                start.path.empty() ? run_folder : start.path);
+    return start.last().identity.run_id;
 }
 
 void require_newest_store(FileSystem& files, const StartPoint& start, const std::string& run_folder) {

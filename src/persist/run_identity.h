@@ -25,13 +25,12 @@ std::string run_id_of(FileSystem& files, const std::string& run_folder);
 // is no file of a run. Throws UserError(storage) where the line is damaged.
 std::vector<std::string> differs_from_run(FileSystem& files, const std::string& yaml_path, const Identity& identity);
 
-// UserError(storage) that names the state and both ids, where both are there and differ.
+// UserError(storage) that names the state and both ids, where the run has one and they differ.
 void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy);
 // The same for what lies where the run's working store will be, read or not: a run that begins would replace it.
 void require_own_store(FileSystem& files, const Config& config);
 
-// The id that a run resumes under. A state or a folder from before there were ids is taken for the run's, with a
-// warning; where neither has one it is new.
+// The id that a run resumes under: its run.yaml's, or where that is gone its state's, with a warning.
 std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std::string& run_folder);
 
 // Every step of a run with a working store is on disk before its line in metrics.jsonl. UserError(storage) where that

@@ -29,8 +29,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the file is little-endian");
 
 constexpr std::array<char, 8> kMagic = {'W', 'L', 'T', 'O', 'K', 'E', 'N', 'S'};
-constexpr uint32_t kVersionMajor = 2;
-constexpr uint32_t kVersionMinor = 1;
+constexpr uint32_t kVersionMajor = 1;
+constexpr uint32_t kVersionMinor = 0;
 constexpr size_t kWriteBytes = size_t{4} << 20;
 constexpr int64_t kHashBytes = int64_t{4} << 20;
 

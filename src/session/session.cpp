@@ -230,10 +230,8 @@ void require_narrow(const Config& config, const Recipe& recipe, const TrainedMod
             "layers, which windlass inspect MODEL --tensors lists");
 }
 
-// A resumed run has its phases as before; one of an earlier version had none.
-void resolve_phase(Session& session, const std::optional<RunState>& recorded) {
+void resolve_phase(Session& session) {
     Config& config = session.config;
-    if (recorded && !recorded->identity.settings.contains("lsp_refresh")) config.lsp_refresh = 0;
     session.phase = phase_settings(config, session.recipe, session.model);
     if (session.phase.every == 0) return;
     config.lsp_refresh = session.phase.every;
@@ -285,9 +283,9 @@ void resolve_samples(FileSystem& files, Session& session) {
 
 }  // namespace
 
-void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model) {
+void set_kept_types(const Config& config, const Recipe& recipe, TrainedModel& model) {
     set_store(model, recipe.store);
-    keep_frozen(model, frozen, resolve_compute(config.dtype, model));
+    keep_frozen_as(model, resolve_compute(config.dtype, model));
     if (config.weight_storage == "f8") keep_in_8_bits(model);
     if (config.weight_storage == "nf4") keep_in_4_bits(model);
     set_merge(model, recipe.merge);
@@ -360,10 +358,9 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
     fit_length(session.config, session.model, session.notes);
     session.method_options = method_options(config, recorded);
     session.recipe = make_recipe(config.method, session.method_options);
-    if (recorded) session.identity.frozen_storage = recorded->identity.frozen_storage;
-    set_kept_types(config, session.recipe, session.identity.frozen_storage, session.model);
+    set_kept_types(config, session.recipe, session.model);
     require_narrow(config, session.recipe, session.model);
-    resolve_phase(session, recorded);
+    resolve_phase(session);
     session.identity.weight_storage = config.weight_storage;
     session.identity.merge_updates = merge_name(session.recipe.merge);
     if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(session.model))

@@ -87,7 +87,7 @@ Session prepare_session(FileSystem& files, const Config& config, const std::opti
                         ConfigUse use = ConfigUse::train, KeptPlans kept = KeptPlans::used);
 
 // How parameters are kept: as the recipe requires; those without split masters as weight_storage says.
-void set_kept_types(const Config& config, const Recipe& recipe, FrozenStorage frozen, TrainedModel& model);
+void set_kept_types(const Config& config, const Recipe& recipe, TrainedModel& model);
 
 // How its rows, if they are pairs of answers, are judged.
 std::optional<PreferenceAttrs> preference_of(const Config& config);

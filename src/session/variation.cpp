@@ -42,7 +42,7 @@ TrainedModel model_for(const Session& session, const Recipe& recipe, const Varia
     Config config = session.config;
     config.weight_storage = variation.weight_storage;
     config.dtype = dtype_name(variation.compute);
-    set_kept_types(config, recipe, session.identity.frozen_storage, model);
+    set_kept_types(config, recipe, model);
     return recipe.probes() ? in_sublayers(model) : model;
 }
 

@@ -6,15 +6,13 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "method/recipe.h"
 #include "op/batch.h"
 
 namespace windlass {
 namespace {
 
-const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kSplit = "split", kEachStep = "each_step",
-                  kComputed = "computed";
+const std::string kAsFile = "as_file", kF8 = "f8", kNf4 = "nf4", kSplit = "split", kEachStep = "each_step";
 using Texts = std::map<std::string, std::string>;
 
 // What is no integer, or one beyond int64_t, throws std::bad_optional_access: get() would convert it to any number.
@@ -35,8 +33,8 @@ Numerics read_numerics(const Json& json) {
     n.micro_batches = integer(json, "micro_count");
     for (const Json& each : json.at("row_lengths")) n.sequence_lengths.push_back(integer_of(each).value());
     n.kernel_path = json.at("kernel_path").get<std::string>();
-    n.state_format = state_format_from_name(json.value("state_format", "fp32")).value();  // older runs had no other
-    n.gradient_format = gradient_format_from_name(json.value("gradient_format", "f32")).value();
+    n.state_format = state_format_from_name(json.at("state_format").get<std::string>()).value();
+    n.gradient_format = gradient_format_from_name(json.at("gradient_format").get<std::string>()).value();
     return n;
 }
 
@@ -62,23 +60,6 @@ LrSchedule read_schedule(const Json& json) {
             .decay_steps = integer(json, "decay_steps")};
 }
 
-// Older runs had numbers of their own for what AdamW's steps depend on.
-Texts read_settings(const Json& json) {
-    Texts settings = json.value("settings", Texts());
-    for (const auto& [key, value] : json.value("update", std::map<std::string, double>()))
-        settings.emplace(key, fmt::format("{}", value));
-    return settings;
-}
-
-// Older runs said whether what is not trained is split, and before that it always was.
-FrozenStorage read_frozen_storage(const Json& json) {
-    if (const auto named = json.find("frozen_storage"); named != json.end()) {
-        if (named->get<std::string>() != kComputed) throw std::bad_optional_access();
-        return FrozenStorage::computed;
-    }
-    return json.value("frozen_is_split", true) ? FrozenStorage::as_trained : FrozenStorage::own_type;
-}
-
 bool is_sane(const Identity& s) {
     const Numerics& n = s.numerics;
     return n.micro_batch_size > 0 && n.micro_batches > 0 && n.micro_batch_size <= 65536 &&
@@ -95,10 +76,6 @@ bool is_of_probes(const Identity& identity) {
     return !identity.method.empty() && make_recipe(identity.method, {}).probes();
 }
 
-std::string text_of(const LrSchedule& s) {
-    return fmt::format("{} of {} over {} steps, {} of warmup", s.type, s.peak, s.total_steps, s.warmup_steps);
-}
-
 class Comparison {
   public:
     template <typename T>
@@ -110,23 +87,8 @@ class Comparison {
         if (was == is) return;
         found.push_back({std::string(name), was, is, OnResume::by_name, std::string(allowed_as)});
     }
-    void of_recorded(std::string_view name, const std::string& was, const std::string& is) {
-        if (!was.empty() && !is.empty()) of(name, was, is);
-    }
     std::vector<Difference> found;
 };
-
-// Earlier versions of Windlass did not record the library, and multiplied with oneDNN 2 only. Which 2 it was is
-// unknown: every other 2 is taken for the same. Empty where there is nothing to compare.
-std::string library_of(const Coefficients& run, const Coefficients& other) {
-    const std::string earlier = "oneDNN 2";
-    const bool both_are_recorded = !run.library.empty() && !other.library.empty();
-    if (both_are_recorded) return run.library;
-    const std::string& recorded = run.library.empty() ? other.library : run.library;
-    const bool is_unknown = run.products != other.products || recorded.starts_with(earlier + ".");
-    if (is_unknown || recorded.empty()) return "";
-    return run.library.empty() ? earlier : run.library;
-}
 
 void compare_numerics(const Identity& was, const Identity& is, Comparison& compare) {
     const Numerics &a = was.numerics, &b = is.numerics;
@@ -139,16 +101,16 @@ void compare_numerics(const Identity& was, const Identity& is, Comparison& compa
     compare.of("state_format", state_format_name(a.state_format), state_format_name(b.state_format));
     compare.of("gradient_format", gradient_format_name(a.gradient_format), gradient_format_name(b.gradient_format));
     const Coefficients &from = was.coefficients, &to = is.coefficients;
-    if (!from.products.empty() && !to.products.empty())
-        compare.by_name("instruction set of matrix products", from.products, to.products, kKernelsSetting);
-    compare.by_name("library of matrix products", library_of(from, to), library_of(to, from), kKernelsSetting);
-    compare.of_recorded("checksum of rope frequencies (config.json)", from.rope, to.rope);
-    compare.of_recorded("checksum of the C library's pow, cos, exp and log", from.libm, to.libm);
+    compare.by_name("instruction set of matrix products", from.products, to.products, kKernelsSetting);
+    if (!from.library.empty() && !to.library.empty())
+        compare.by_name("library of matrix products", from.library, to.library, kKernelsSetting);
+    compare.of("checksum of rope frequencies (config.json)", from.rope, to.rope);
+    compare.of("checksum of the C library's pow, cos, exp and log", from.libm, to.libm);
 }
 
 void compare_settings(const Identity& was, const Identity& is, Comparison& compare) {
     const bool probes = is_of_probes(is);
-    if (!was.settings.empty() && !is.settings.empty()) compare.of("directions", was.directions, is.directions);
+    compare.of("directions", was.directions, is.directions);
     for (const auto& [name, now] : is.settings) {
         const auto before = was.settings.find(name);
         const ConfigKey* const key = find_config_key(name);
@@ -159,22 +121,6 @@ void compare_settings(const Identity& was, const Identity& is, Comparison& compa
         else
             compare.of(name, before->second, now, rule);
     }
-    // Its keys say it where they are recorded.
-    if (!was.settings.contains("learning_rate") && was.schedule != is.schedule)
-        compare.found.push_back(
-            {"the learning rate schedule", text_of(was.schedule), text_of(is.schedule), OnResume::warned});
-}
-
-// Of a run that was begun before they were recorded. Older logs say by what they leave out that it was the default.
-void warn_of_unrecorded(const Identity& was, const Identity& is, std::string_view where) {
-    if (is_of_probes(is)) return;
-    std::vector<std::string_view> names;
-    for (const std::string_view name : kUpdateSettings) {
-        if (is.settings.contains(std::string(name)) && !was.settings.contains(std::string(name))) names.push_back(name);
-    }
-    if (names.empty()) return;
-    log_warning("{} was written before {} were recorded; those of now are taken for the run's", where,
-                fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -194,7 +140,6 @@ void write_identity(const Identity& s, Json& json) {
                  {"method", s.method},
                  {"data", s.data_fingerprint},
                  {"param_groups", s.param_groups},
-                 {"frozen_is_split", s.frozen_storage == FrozenStorage::as_trained},
                  {"numerics", numerics_json(s.numerics)},
                  {"lr_schedule", schedule_json(s.schedule)}});
     const auto add_text = [&](const char* key, const std::string& text, const std::string& missing = "") {
@@ -208,7 +153,6 @@ void write_identity(const Identity& s, Json& json) {
     add_text("libm", s.coefficients.libm);
     add_text("weight_storage", s.weight_storage, kAsFile);
     add_text("merge_updates", s.merge_updates, kEachStep);
-    if (s.frozen_storage == FrozenStorage::computed) json["frozen_storage"] = kComputed;
     if (!s.settings.empty()) json["settings"] = s.settings;
     if (s.directions != 1) json["directions"] = s.directions;
     if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
@@ -223,12 +167,11 @@ Identity read_identity(Json json) {
                .method = json.at("method").get<std::string>(),
                .data_fingerprint = json.at("data").get<std::string>(),
                .base_checksum = text("base_checksum"),
-               .param_groups = json.value("param_groups", std::vector<std::string>()),  // older runs had none
+               .param_groups = json.at("param_groups").get<std::vector<std::string>>(),
                .weight_storage = text("weight_storage", kAsFile),
-               .frozen_storage = read_frozen_storage(json),
                .merge_updates = text("merge_updates", kEachStep),
                .directions = json.contains("directions") ? small(json.at("directions")) : 1,
-               .settings = read_settings(json),
+               .settings = json.value("settings", Texts()),
                .coefficients = {.products = text("products"),
                                 .library = text("products_library"),
                                 .rope = text("rope"),
@@ -288,14 +231,14 @@ std::vector<Difference> differences(const Identity& was, const Identity& is) {
     compare.of("weight_storage", was.weight_storage, is.weight_storage);
     compare.of("merge_updates", was.merge_updates, is.merge_updates);
     compare.of("training rows", was.data_fingerprint, is.data_fingerprint);
-    compare.of_recorded("checksum of the base's weights", was.base_checksum, is.base_checksum);
+    if (!was.base_checksum.empty() && !is.base_checksum.empty())
+        compare.of("checksum of the base's weights", was.base_checksum, is.base_checksum);
     compare_settings(was, is, compare);
     return std::move(compare.found);
 }
 
 std::vector<std::string> require_same_run(const Identity& was, const Identity& is, std::span<const std::string> allowed,
                                           std::string_view where) {
-    warn_of_unrecorded(was, is, where);
     std::vector<std::string> refused, followed, by_name;
     bool could_be_allowed = true;
     for (const Difference& each : differences(was, is)) {
@@ -330,7 +273,7 @@ std::vector<std::string> kernels_before(const Identity& was, const Identity& is,
     std::vector<std::string> before = was.kernels_before;
     const Coefficients &from = was.coefficients, &to = is.coefficients;
     const bool is_same = was.numerics.kernel_path == is.numerics.kernel_path && from.products == to.products &&
-                         library_of(from, to) == library_of(to, from);
+                         from.library == to.library;
     if (is_same) return before;
     const std::string library = from.library.empty() ? "" : ", " + from.library;
     before.push_back(fmt::format("until step {}: {}, {}{}", step, was.numerics.kernel_path, from.products, library));

@@ -13,34 +13,31 @@
 
 #include "base/json_fwd.h"
 #include "config/config_keys.h"
-#include "method/trained_model.h"
 #include "schedule/numerics.h"
 #include "state/lr_schedule.h"
 
 namespace windlass {
 
-// What the products' library, the model's code and the C library contribute (coefficients.h). Empty: not recorded, in
-// older runs.
+// What the products' library, the model's code and the C library contribute (coefficients.h).
 struct Coefficients {
     std::string products;  // product_path()
-    std::string library;   // product_library()
+    std::string library;   // product_library(); empty on a device, whose products name it
     std::string rope;      // checksum of the frequencies of positions
     std::string libm;      // checksum of what pow, cos, exp and log return
 };
 
 struct Identity {
-    std::string run_id;  // run_identity.h; empty: of a run that was begun before there were any. Not compared here
+    std::string run_id;  // run_identity.h; not compared here
     uint64_t seed = 0;
     std::string method;
     std::string data_fingerprint;
-    std::string base_checksum;  // base_checksum.h; of runs that keep some of their base. Empty too: not recorded, older
+    std::string base_checksum;              // base_checksum.h; of runs that keep some of their base, else empty
     std::vector<std::string> param_groups;  // param_group_text.h
     std::string weight_storage = "as_file";
-    FrozenStorage frozen_storage = FrozenStorage::computed;  // in the run's stores. Not compared: a run keeps its own
     std::string merge_updates = "each_step";
     int directions = 1;                           // of a step of a forward-only method
     std::vector<int> scale_exponents;             // by parameter, where weights are kept in 8 bits; else empty
-    std::map<std::string, std::string> settings;  // keys that nothing else here says; none: not recorded, in older runs
+    std::map<std::string, std::string> settings;  // keys that nothing else here says
     Coefficients coefficients;
     Numerics numerics;
     LrSchedule schedule;
@@ -70,7 +67,7 @@ struct Difference {
     std::string allowed_as = {};        // by_name: what allow_changed_settings calls it
     std::string text() const;           // "seed was 42, is 1"
 };
-// Compares only fields that both have: another version may have recorded less.
+// Of settings it compares those that both have: a log says a part (logged_identity).
 std::vector<Difference> differences(const Identity& was, const Identity& is);
 
 // Refuses to continue `was` as `is`: UserError(usage) names every difference that is neither followed

@@ -4,17 +4,15 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "config/run_place.h"
 
 namespace windlass {
 namespace {
-
-constexpr int kVersion = 1;
 
 int64_t integer_at(const Json& json, const char* key) {
     return integer_of(json.at(key)).value();
 }
 
-// Runs that compare no steps, and earlier versions', say nothing of it.
 BestStep read_best(const Json& json) {
     return {.metric = json.at("metric").get<std::string>(),
             .step = integer_at(json, "step"),
@@ -32,15 +30,14 @@ Json best_json(const BestStep& best) {
 }
 
 RunProgress read_progress(const Json& json) {
-    const auto later = [&](const char* key) { return json.contains(key) ? integer_at(json, key) : 0; };
     RunProgress p{.step = integer_at(json, "step"),
                   .position = {integer_at(json, "epoch"), integer_at(json, "row")},
                   .tokens_total = integer_at(json, "tokens_total"),
                   .last_loss = json.at("last_loss").get<double>(),
                   .bad_steps = integer_at(json, "bad_steps"),
-                  .phase_before = later("refreshed_before"),
-                  .applied_steps = later("applied_steps"),
-                  .clipped_steps = later("clipped_steps")};
+                  .phase_before = integer_at(json, "refreshed_before"),
+                  .applied_steps = integer_at(json, "applied_steps"),
+                  .clipped_steps = integer_at(json, "clipped_steps")};
     if (json.contains("best")) p.best = read_best(json["best"]);
     if (json.contains("metrics") && json["metrics"].is_object()) p.last_line = json["metrics"].dump();
     return p;
@@ -60,11 +57,7 @@ bool is_possible(const RunProgress& p) {
 
 std::string run_state_text(const RunState& state) {
     const RunProgress& p = state.progress;
-    Json json = {{"format", "windlass run state"},
-                 {"version", kVersion},
-                 {"step", p.step},
-                 {"epoch", p.position.epoch},
-                 {"row", p.position.row}};
+    Json json = {{"format", kRunFormat}, {"step", p.step}, {"epoch", p.position.epoch}, {"row", p.position.row}};
     write_identity(state.identity, json);
     json.update({{"tokens_total", p.tokens_total},
                  {"last_loss", std::isfinite(p.last_loss) ? p.last_loss : 0.0},
@@ -80,9 +73,7 @@ std::string run_state_text(const RunState& state) {
 RunState parse_run_state(std::string_view text, std::string_view where) {
     const Json json = parse_json(text, where, ExitCode::storage);
     try {
-        if (integer_at(json, "version") != kVersion)
-            throw UserError(ExitCode::storage, where, "run state has version {}, this program reads {}",
-                            integer_at(json, "version"), kVersion);
+        require_run_format(json.contains("format") ? integer_of(json["format"]) : std::nullopt, where);
         RunState state{read_identity(json), read_progress(json)};
         if (is_possible(state.progress)) return state;
     } catch (const nlohmann::json::exception& error) {

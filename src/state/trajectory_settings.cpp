@@ -19,7 +19,6 @@ constexpr const char* kWeightDecay = "weight_decay";
 constexpr const char* kScalarClip = "scalar_clip";
 constexpr const char* kEstimator = "zo_estimator";
 constexpr const char* kLayerDrop = "layer_drop";
-constexpr const char* kExactInplace = "exact_inplace";
 constexpr const char* kSparseShare = "sparse_share";
 constexpr const char* kLimits = "magnitude_limits";
 constexpr const char* kGroups = "param_groups";
@@ -38,9 +37,9 @@ constexpr const char* kWhole = "whole";    // the same: parameters that train wh
 constexpr const char* kKeepsTies = "keeps_ties";
 constexpr const char* kTrainedTokens = "tokens";
 constexpr const char* kMagnitudes = "magnitudes";  // the same: it has trained norms
-constexpr std::array<std::string_view, 18> kKnown = {
-    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kExactInplace, kSparseShare, kLimits, kGroups,  kStorage,
-    kScales,      kFrozen,     kMerge,     kOptimizer, kWindow,       kBeta1,       kBeta2,  kEpsilon, kAdapter};
+constexpr std::array<std::string_view, 17> kKnown = {
+    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kSparseShare, kLimits, kGroups,  kStorage, kScales,
+    kFrozen,      kMerge,      kOptimizer, kWindow,    kBeta1,       kBeta2,  kEpsilon, kAdapter};
 constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
 
 // The kinds that logs know, by their number there.
@@ -75,13 +74,6 @@ double number(const Json& settings, std::string_view where, const char* key, dou
     const double value = found->get<double>();
     if (!std::isfinite(value) || value < 0 || value >= end) throw wrong(where, key, fmt::format("in [0, {})", end));
     return value;
-}
-
-bool flag(const Json& settings, std::string_view where, const char* key) {
-    const auto found = settings.find(key);
-    if (found == settings.end()) return false;
-    if (!found->is_boolean()) throw wrong(where, key, "true or false");
-    return found->get<bool>();
 }
 
 Json rule_json(const MomentRule& rule) {
@@ -132,7 +124,7 @@ void read_directions(const TrajectoryHeader& header, std::string_view where, Met
     options.noise_keeps_left = noise.keeps_left;
 }
 
-// A name out of a list; `missing` in logs of earlier versions.
+// A name out of a list; `missing` where there is none.
 template <typename Value>
 Value named(const Json& settings, std::string_view where, const char* key, Value missing,
             std::optional<Value> (*from_name)(std::string_view)) {
@@ -165,7 +157,7 @@ Json adapter_json(const TrainedModel& model) {
         json[kOwnLayers][layer] = {{"rank", own.rank}, {"scale", own.scale}, {"scales_input", own.scales_input}};
     if (!model.adapter->whole.empty())
         json[kWhole] = model.adapter->whole, json[kKeepsTies] = model.adapter->keeps_ties;
-    if (model.adapter->has_magnitudes) json[kMagnitudes] = true;  // earlier versions know no such adapter
+    if (model.adapter->has_magnitudes) json[kMagnitudes] = true;
     if (!model.adapter->tokens.empty()) json[kTrainedTokens] = model.adapter->tokens;
     return json;
 }
@@ -222,12 +214,6 @@ MethodOptions logged_options(const TrajectoryHeader& header, std::string_view wh
     } catch (const nlohmann::json::exception& error) {
         throw UserError(ExitCode::storage, where, "its settings do not say how steps follow steps: {}", error.what());
     }
-    if (flag(settings, where, kExactInplace))
-        throw UserError(
-            ExitCode::storage, where,
-            "its updates were rounded as MeZO's own program rounds them ({}), which this version does not do",
-            kExactInplace)
-            .hint("the version of Windlass that wrote it");
     if (const auto found = problems(header.method, options); !found.empty())
         throw UserError(ExitCode::storage, where, "no run has its settings: {}", found.front().what);
     return options;

@@ -18,8 +18,8 @@ std::string trajectory_settings(const Recipe& recipe, const MethodOptions& optio
 // What all logs say of directions.
 TrajectoryNoise logged_noise(const Noise& noise);
 
-// What the run's method was told, as far as updates depend on it. What is not there has its default, as in logs of
-// earlier versions. UserError(storage, where) for what no run has (problems), and for what this version does not know.
+// What the run's method was told, as far as updates depend on it. What is not there has its default.
+// UserError(storage, where) for what no run has (problems), and for what this version does not know.
 MethodOptions logged_options(const TrajectoryHeader& header, std::string_view where);
 // The part of the run's identity that a header says.
 Identity logged_identity(const TrajectoryHeader& header, std::string_view where);

@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "config/run_place.h"
 #include "data/generation_config.h"
 #include "format/manifest.h"
 #include "format/side_files.h"
@@ -68,6 +69,7 @@ void write_final_of_checkpoint(FileSystem& files, const Session& session, const 
 
 std::optional<RunState> ended_state(FileSystem& files, const std::string& run_folder) {
     const std::string folder = path_in(run_folder, kFinalName), own_id = run_id_of(files, run_folder);
+    require_run_format(files, run_folder);
     if (own_id.empty() || !files.exists(path_in(folder, kManifestName))) return std::nullopt;
     try {
         const Manifest manifest = read_manifest(files, folder);

@@ -22,7 +22,6 @@ namespace {
 constexpr int64_t kFileBytesMax = int64_t{4} << 30;
 constexpr int kVersion = 1;
 constexpr int64_t kModelConfigBytesMax = int64_t{16} << 20;
-constexpr std::string_view kConfigWords = ", config ";  // of a key; those of earlier versions end before it
 
 bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<double>& into) {
     if (!json.contains(key) || !json[key].is_array() || std::ssize(json[key]) != count) return false;
@@ -99,20 +98,18 @@ std::string references_key(FileSystem& files, const Session& session) {
     const Numerics& numerics = session.numerics();
     const std::string& known = session.identity.base_checksum;
     const std::string config = read_text(files, path_in(session.folder.path(), "config.json"), kModelConfigBytesMax);
-    return fmt::format("rows {}, eval {}, base {} kept {}, {} by {}, {} rows of {}{}{:016x} without [{}]",
+    return fmt::format("rows {}, eval {}, base {} kept {}, {} by {}, {} rows of {}, config {:016x} without [{}]",
                        session.data->fingerprint(), session.data->eval_fingerprint(),
                        known.empty() ? base_checksum(session.folder) : known, session.config.weight_storage,
                        dtype_name(numerics.compute), numerics.kernel_path, numerics.micro_batch_size,
-                       fmt::join(numerics.sequence_lengths, ","), kConfigWords,
-                       xxh3_64(std::as_bytes(std::span(config))), fmt::join(session.config.ignore_config_keys, ","));
+                       fmt::join(numerics.sequence_lengths, ","), xxh3_64(std::as_bytes(std::span(config))),
+                       fmt::join(session.config.ignore_config_keys, ","));
 }
 
 bool take_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
                      bool reference_is_gone) {
     const std::string of_run = folder.file(kReferencesName);
-    // The run's own may have been written by an earlier version, whose key said less.
-    if (load(files, of_run, key, session) || load(files, of_run, key.substr(0, key.rfind(kConfigWords)), session))
-        return true;
+    if (load(files, of_run, key, session)) return true;
     const bool is_known =
         use_shared(session, key, [&](const std::string& path) { return load(files, path, key, session); });
     if (is_known) write_text_atomic(files, of_run, text_of(session, key));

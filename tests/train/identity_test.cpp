@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "format/store.h"
+#include "persist/export.h"
 #include "persist/run_identity.h"
 #include "session/machine_cache.h"
 #include "session/session.h"
@@ -39,10 +40,6 @@ class IdentityTest : public TrainTest {
     Settings with(Settings more) const {
         more.insert(disk_.begin(), disk_.end());
         return more;
-    }
-    void drop_id(const std::string& name) const {
-        const std::string yaml = bytes(name + "/run.yaml");
-        write(name + "/run.yaml", yaml.substr(yaml.find('\n') + 1));
     }
     std::string log_of(const std::string& name) const { return bytes(name + "/log.txt"); }
     const Settings disk_ = {{"policy", "three_tier"}, {"ssd_dir", at("ssd")}};
@@ -128,7 +125,8 @@ TEST_F(IdentityTest, AFolderWithoutOneIsAdoptedOnceWithAWarning) {
     set_log_level(LogLevel::warning);
     run("run", {{"max_steps", "2"}, {"save_steps", "2"}});
     const std::string id = id_of("run");
-    drop_id("run");
+    const std::string yaml = bytes("run/run.yaml");
+    write("run/run.yaml", yaml.substr(yaml.find('\n') + 1));
     ASSERT_EQ(id_of("run"), "");
     run("run", {{"max_steps", "4"}, {"save_steps", "2"}, {"resume", "auto"}});
     EXPECT_EQ(id_of("run"), id);
@@ -136,6 +134,27 @@ TEST_F(IdentityTest, AFolderWithoutOneIsAdoptedOnceWithAWarning) {
     EXPECT_THAT(log, HasSubstr("names no run"));
     run("run", {{"max_steps", "6"}, {"save_steps", "2"}, {"resume", "auto"}});
     EXPECT_THAT(log_of("run").substr(log.size()), testing::Not(HasSubstr("names no run")));
+}
+
+// Nothing of the run is tried, and its folder is left as it is.
+TEST_F(IdentityTest, AFolderOfAnotherFormatIsNeitherResumedNorExported) {
+    run("run", {{"max_steps", "2"}, {"save_steps", "2"}});
+    const std::string yaml = bytes("run/run.yaml"), head(kRunConfigHead);
+    const size_t begin = yaml.find(head + "1.");
+    ASSERT_NE(begin, yaml.npos);
+    for (const auto& [line, words] :
+         {std::pair("# Every setting of this run.", "run.yaml: was written by an older build of Windlass, which"),
+          {"# Every setting of this run, in format 2.",
+           "run.yaml: was written by a version of Windlass whose runs "
+           "are of format 2; this program reads format 1"}}) {
+        std::string other = yaml;
+        write("run/run.yaml", other.replace(begin, head.size() + 2, line));
+        EXPECT_THAT(problem("run", {{"max_steps", "4"}, {"resume", "auto"}}), HasSubstr(words));
+        EXPECT_THAT([&] { export_model(files_, {.source = at("run"), .target = at("model")}); },
+                    testing::ThrowsMessage<UserError>(HasSubstr(words)));
+        EXPECT_EQ(bytes("run/run.yaml"), other);
+    }
+    EXPECT_EQ(problem("run", {{"max_steps", "4"}, {"overwrite", "true"}}), "");
 }
 
 TEST_F(IdentityTest, AStoreThatAnotherProcessHoldsIsRefused) {

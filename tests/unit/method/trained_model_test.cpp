@@ -77,7 +77,7 @@ TEST(FrozenStorage, IsNoWiderThanWhatIsComputedWithNorThanItsFile) {
         for (const DType computed : {DType::bf16, DType::f32}) {
             TrainedModel model = frozen_base();
             set_store(model, store);
-            keep_frozen(model, FrozenStorage::computed, computed);
+            keep_frozen_as(model, computed);
             for (const Param param : model.all_params()) {
                 if (param.trains()) continue;
                 EXPECT_EQ(param.storage.store, StoreType::as_file);
@@ -91,31 +91,15 @@ TEST(FrozenStorage, IsNoWiderThanWhatIsComputedWithNorThanItsFile) {
 TEST(FrozenStorage, LeavesTheTypeOfWhatIsTrainedToTheirOwnFiles) {
     TrainedModel model = frozen_base();
     set_store(model, StoreType::as_file);
-    keep_frozen(model, FrozenStorage::computed, DType::bf16);
+    keep_frozen_as(model, DType::bf16);
     EXPECT_EQ(common_type(model), DType::f32);
     for (ParamSpec& param : model.params) {
         if (param.file_dtype == DType::f32) param.file_dtype = DType::bf16;
     }
     set_store(model, StoreType::as_file);
-    keep_frozen(model, FrozenStorage::computed, DType::bf16);
+    keep_frozen_as(model, DType::bf16);
     EXPECT_EQ(common_type(model), DType::bf16) << "a base in f16 is no reason to widen";
     for (const Param param : model.all_params()) EXPECT_EQ(param.storage.dtype, DType::bf16) << param.spec.name;
-}
-
-// Runs that earlier versions began keep the layout that they had.
-TEST(FrozenStorage, IsThatOfEarlierVersionsWhereARunHadIt) {
-    TrainedModel model = frozen_base();
-    set_store(model, StoreType::as_file);
-    keep_frozen(model, FrozenStorage::own_type, DType::bf16);
-    for (const Param param : model.all_params()) EXPECT_EQ(param.storage.dtype, DType::f32) << "all in one type";
-    set_store(model, StoreType::split);
-    keep_frozen(model, FrozenStorage::as_trained, DType::bf16);
-    for (const Param param : model.all_params()) EXPECT_EQ(param.storage.store, StoreType::split);
-    keep_frozen(model, FrozenStorage::own_type, DType::bf16);
-    for (const Param param : model.all_params()) {
-        EXPECT_EQ(param.storage.store == StoreType::split, param.trains());
-        EXPECT_EQ(param.storage.dtype, param.trains() ? DType::bf16 : param.spec.file_dtype);
-    }
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
         setup.model.training[index].trains = options.trains(setup.model.params[index]);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);
     set_store(setup.model, setup.recipe.store);
-    keep_frozen(setup.model, options.frozen, options.compute);
+    if (!options.splits_frozen) keep_frozen_as(setup.model, options.compute);
     if (options.in_8_bits) keep_in_8_bits(setup.model);
     if (options.in_4_bits) keep_in_4_bits(setup.model);
     set_merge(setup.model, setup.recipe.merge);

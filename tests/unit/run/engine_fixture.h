@@ -74,7 +74,7 @@ struct EngineOptions {
     std::function<void(ScheduleSet&)> spoil;       // a fault in checked schedules
     std::function<bool(const ParamSpec&)> trains;  // empty: all of them
     std::vector<ParamGroup> groups;
-    FrozenStorage frozen = FrozenStorage::computed;
+    bool splits_frozen = false;                   // what is not trained is kept as what is
     bool in_8_bits = false;                       // matrices are kept so
     bool in_4_bits = false;                       // those of layers are, and frozen unless updates are never merged
     std::optional<AdapterSettings> adapter = {};  // beside all linear layers of layers

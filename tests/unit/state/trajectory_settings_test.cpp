@@ -67,9 +67,8 @@ TEST(TrajectorySettings, SayWhatAnUpdateDependsOn) {
     EXPECT_EQ(read(header_of({.layer_drop = 0.5}, {}, "forward_gradient")).layer_drop, 0.5);
 }
 
-TEST(TrajectorySettings, OfEarlierLogsAreTheDefaults) {
-    for (const char* text :
-         {"{}", "null", R"({"weight_decay": 0.1, "scalar_clip": 0})", R"({"exact_inplace": false})"}) {
+TEST(TrajectorySettings, ThatAreLeftOutAreTheDefaults) {
+    for (const char* text : {"{}", "null", R"({"weight_decay": 0.1, "scalar_clip": 0})"}) {
         const TrajectoryHeader header{.method = "zeroth_order", .eps = 1e-3, .settings = text};
         EXPECT_EQ(read(header).layer_drop, 0);
         EXPECT_THAT(changes(header, header_of({})), IsEmpty());
@@ -307,15 +306,12 @@ TEST(TrajectorySettings, RefuseWhatNoRunHas) {
                 HasSubstr("\"twist\", which this version does not know"));
     EXPECT_THAT(complaint(R"({"layer_drop": 1})"), HasSubstr("settings.layer_drop of the log is not in [0, 1)"));
     EXPECT_THAT(complaint(R"({"layer_drop": "x"})"), HasSubstr("not a number"));
-    EXPECT_THAT(complaint(R"({"exact_inplace": 1})"), HasSubstr("not true or false"));
-    EXPECT_THAT(complaint(R"({"exact_inplace": true})"),
-                HasSubstr("rounded as MeZO's own program rounds them (exact_inplace)"));
     EXPECT_THAT(complaint(R"({"magnitude_limits": [1]})"), HasSubstr("a list of 2 numbers"));
     EXPECT_THAT(complaint(R"({"magnitude_limits": [1, -1]})"), HasSubstr("numbers of 0 and more"));
     EXPECT_EQ(complaint(R"({"magnitude_limits": [1, null]})"), "none");
 }
 
-// What a run did not train is kept as its computation wants it; logs of earlier versions say nothing of it.
+// What a run did not train is kept as its computation wants it.
 TEST(TrajectorySettings, SayHowFrozenWeightsAreKept) {
     TrainedModel plain = lone_model({ParamSpec{.name = "w", .shape = {3, 3}}, {.name = "b", .shape = {3}}});
     set_store(plain, StoreType::as_file);
