@@ -320,6 +320,17 @@ MethodOptions method_options(const Config& c) {
     return options;
 }
 
+Config config_of_texts(const std::map<std::string, std::string>& settings, std::string_view where) {
+    Config config;
+    for (const auto& [name, text] : settings) {
+        const ConfigKey* const key = find_config_key(name);
+        const ConfigEntry entry{.key = name, .values = {text}, .where = std::string(where)};
+        const std::string problem = key == nullptr ? "there is no such key" : assign_config_value(*key, entry, config);
+        if (!problem.empty()) throw UserError(ExitCode::storage, where, "settings.{}: {}", name, problem);
+    }
+    return config;
+}
+
 Config with_method(Config config, std::string_view method) {
     if (config.method == method) return config;
     config.method = method;

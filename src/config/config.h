@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -216,6 +217,10 @@ ReadConfig make_config(const ConfigSources& sources, ConfigUse use, const PlaceM
 
 // Config::adapter is the name of a kind, not a folder.
 bool is_adapter_name(std::string_view adapter);
+
+// A configuration with these keys set from their texts. UserError(storage, where) for what is no key, or no
+// value of one.
+Config config_of_texts(const std::map<std::string, std::string>& settings, std::string_view where);
 
 // What the method is told. `auto` is what it begins with: the most exact state, the least directions.
 MethodOptions method_options(const Config& config);

@@ -74,7 +74,7 @@ TrajectoryHeader trajectory_header(const Session& session) {
             .base = {.name = session.config.model,
                      .elements = session.model.param_count(),
                      .table_sum = table_sum_of(session.model)},
-            .settings = trajectory_settings(session.recipe, options, session.model)};
+            .settings = trajectory_settings(session.identity, session.model)};
 }
 
 TrajectoryBase describe_base(const std::string& name, const TrainedModel& model, const ReadMasters& masters,

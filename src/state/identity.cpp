@@ -65,11 +65,18 @@ bool is_sane(const Identity& s) {
     return n.micro_batch_size > 0 && n.micro_batches > 0 && n.micro_batch_size <= 65536 &&
            n.micro_batches <= (int64_t{1} << 20) && !n.sequence_lengths.empty() && n.sequence_lengths.size() <= 4 &&
            n.sequence_lengths.front() > 0 && n.sequence_lengths.back() <= (int64_t{1} << 20) &&
-           std::ranges::is_sorted(n.sequence_lengths) && s.directions >= 1 && s.directions <= kDirectionsMax &&
-           merge_from_name(s.merge_updates) &&
+           std::ranges::is_sorted(n.sequence_lengths) && s.directions >= 1 && s.directions <= kDirectionsMax;
+}
+
+bool is_sane_in_logs(const Identity& s) {
+    return merge_from_name(s.merge_updates) &&
            (s.weight_storage == kF8 ||
             (s.scale_exponents.empty() &&
              (s.weight_storage == kAsFile || s.weight_storage == kNf4 || s.weight_storage == kSplit)));
+}
+
+void add_text(Json& json, const char* key, const std::string& text, const std::string& missing = "") {
+    if (text != missing) json[key] = text;
 }
 
 bool is_of_probes(const Identity& identity) {
@@ -135,51 +142,55 @@ Json numerics_json(const Numerics& n) {
             {"gradient_format", gradient_format_name(n.gradient_format)}};
 }
 
+void write_logged_identity(const Identity& s, Json& json) {
+    json["param_groups"] = s.param_groups;
+    add_text(json, "weight_storage", s.weight_storage, kAsFile);
+    add_text(json, "merge_updates", s.merge_updates, kEachStep);
+    if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
+    if (!s.settings.empty()) json["settings"] = s.settings;
+}
+
+Identity read_logged_identity(const Json& json) {
+    Identity s{.param_groups = json.at("param_groups").get<std::vector<std::string>>(),
+               .weight_storage = json.value("weight_storage", kAsFile),
+               .merge_updates = json.value("merge_updates", kEachStep),
+               .settings = json.value("settings", Texts())};
+    for (const Json& each : json.value("scale_exponents", Json::array())) s.scale_exponents.push_back(small(each));
+    if (!is_sane_in_logs(s)) throw std::bad_optional_access();
+    return s;
+}
+
 void write_identity(const Identity& s, Json& json) {
+    write_logged_identity(s, json);
     json.update({{"seed", s.seed},
                  {"method", s.method},
                  {"data", s.data_fingerprint},
-                 {"param_groups", s.param_groups},
                  {"numerics", numerics_json(s.numerics)},
                  {"lr_schedule", schedule_json(s.schedule)}});
-    const auto add_text = [&](const char* key, const std::string& text, const std::string& missing = "") {
-        if (text != missing) json[key] = text;
-    };
-    add_text("run_id", s.run_id);
-    add_text("base_checksum", s.base_checksum);
-    add_text("products", s.coefficients.products);
-    add_text("products_library", s.coefficients.library);
-    add_text("rope", s.coefficients.rope);
-    add_text("libm", s.coefficients.libm);
-    add_text("weight_storage", s.weight_storage, kAsFile);
-    add_text("merge_updates", s.merge_updates, kEachStep);
-    if (!s.settings.empty()) json["settings"] = s.settings;
+    add_text(json, "run_id", s.run_id);
+    add_text(json, "base_checksum", s.base_checksum);
+    add_text(json, "products", s.coefficients.products);
+    add_text(json, "products_library", s.coefficients.library);
+    add_text(json, "rope", s.coefficients.rope);
+    add_text(json, "libm", s.coefficients.libm);
     if (s.directions != 1) json["directions"] = s.directions;
-    if (!s.scale_exponents.empty()) json["scale_exponents"] = s.scale_exponents;
     if (!s.kernels_before.empty()) json["kernels_before"] = s.kernels_before;
 }
 
-Identity read_identity(Json json) {
+Identity read_identity(const Json& json) {
     if (!json.at("seed").is_number_unsigned()) throw std::bad_optional_access();
-    const auto text = [&](const char* key, const std::string& missing = "") { return json.value(key, missing); };
-    Identity s{.run_id = text("run_id"),
-               .seed = json["seed"].get<uint64_t>(),
-               .method = json.at("method").get<std::string>(),
-               .data_fingerprint = json.at("data").get<std::string>(),
-               .base_checksum = text("base_checksum"),
-               .param_groups = json.at("param_groups").get<std::vector<std::string>>(),
-               .weight_storage = text("weight_storage", kAsFile),
-               .merge_updates = text("merge_updates", kEachStep),
-               .directions = json.contains("directions") ? small(json.at("directions")) : 1,
-               .settings = json.value("settings", Texts()),
-               .coefficients = {.products = text("products"),
-                                .library = text("products_library"),
-                                .rope = text("rope"),
-                                .libm = text("libm")},
-               .numerics = read_numerics(json.at("numerics")),
-               .schedule = read_schedule(json.at("lr_schedule")),
-               .kernels_before = json.value("kernels_before", std::vector<std::string>())};
-    for (const Json& each : json.value("scale_exponents", Json::array())) s.scale_exponents.push_back(small(each));
+    const auto text = [&](const char* key) { return json.value(key, std::string()); };
+    Identity s = read_logged_identity(json);
+    s.run_id = text("run_id");
+    s.seed = json["seed"].get<uint64_t>();
+    s.method = json.at("method").get<std::string>();
+    s.data_fingerprint = json.at("data").get<std::string>();
+    s.base_checksum = text("base_checksum");
+    s.directions = json.contains("directions") ? small(json.at("directions")) : 1;
+    s.coefficients = {text("products"), text("products_library"), text("rope"), text("libm")};
+    s.numerics = read_numerics(json.at("numerics"));
+    s.schedule = read_schedule(json.at("lr_schedule"));
+    s.kernels_before = json.value("kernels_before", std::vector<std::string>());
     if (!is_sane(s)) throw std::bad_optional_access();
     return s;
 }

@@ -1,7 +1,7 @@
 // identity.h: which run this is: everything that its bits depend on. How far it is says RunProgress (run_state.h).
 //
-// Run states hold the whole of it, the header of a trajectory log a part (logged_identity): one serialiser, and one
-// comparison that says what a resumed run may differ in.
+// Run states hold the whole of it, the header of a trajectory log a part (trajectory_settings.h): one serialiser, and
+// one comparison that says what a resumed run may differ in.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +47,15 @@ struct Identity {
 
 Json numerics_json(const Numerics& numerics);
 
+// The part that a log says too: parameter groups, how weights are kept, when updates are merged, and settings.
+void write_logged_identity(const Identity& identity, Json& json);
+// Throws as read_identity does.
+Identity read_logged_identity(const Json& json);
+
 // Puts its members into an object.
 void write_identity(const Identity& identity, Json& json);
 // Throws nlohmann's exceptions and std::bad_optional_access for what is no identity.
-Identity read_identity(Json json);
+Identity read_identity(const Json& json);
 
 // The same as a text in one line. Throws UserError(storage) naming `where` for a text that is no identity.
 std::string identity_text(const Identity& identity);

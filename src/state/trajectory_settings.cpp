@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "base/json.h"
 #include "config/param_group_text.h"
+#include "config/run_place.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/config_fields.h"
 #include "model/adapters/tokens.h"
@@ -15,43 +16,30 @@
 namespace windlass {
 namespace {
 
-constexpr const char* kWeightDecay = "weight_decay";
-constexpr const char* kScalarClip = "scalar_clip";
-constexpr const char* kEstimator = "zo_estimator";
-constexpr const char* kLayerDrop = "layer_drop";
-constexpr const char* kSparseShare = "sparse_share";
 constexpr const char* kLimits = "magnitude_limits";
-constexpr const char* kGroups = "param_groups";
-constexpr const char* kStorage = "weight_storage";
-constexpr const char* kScales = "scale_exponents";
 constexpr const char* kFrozen = "frozen_storage";
-constexpr const char* kMerge = "merge_updates";
-constexpr const char* kOptimizer = "optimizer";
-constexpr const char* kWindow = "replay_window";
-constexpr const char* kBeta1 = "beta1";
-constexpr const char* kBeta2 = "beta2";
-constexpr const char* kEpsilon = "epsilon";
 constexpr const char* kAdapter = "adapter";
 constexpr const char* kOwnLayers = "own";  // of an adapter: layers that have a rank or scales of their own
 constexpr const char* kWhole = "whole";    // the same: parameters that train whole, and whether tied tables stay tied
 constexpr const char* kKeepsTies = "keeps_ties";
 constexpr const char* kTrainedTokens = "tokens";
 constexpr const char* kMagnitudes = "magnitudes";  // the same: it has trained norms
-constexpr std::array<std::string_view, 17> kKnown = {
-    kWeightDecay, kScalarClip, kEstimator, kLayerDrop, kSparseShare, kLimits, kGroups,  kStorage, kScales,
-    kFrozen,      kMerge,      kOptimizer, kWindow,    kBeta1,       kBeta2,  kEpsilon, kAdapter};
+constexpr std::array<std::string_view, 9> kKnown = {"format",          "param_groups",  "weight_storage",
+                                                    "scale_exponents", "merge_updates", "settings",
+                                                    kLimits,           kFrozen,         kAdapter};
+// Of Identity::settings: what scalars and updates depend on, besides what all logs say of directions.
+constexpr std::array<std::string_view, 10> kLogged = {"adam_beta1",    "adam_beta2",   "adam_epsilon", "layer_drop",
+                                                      "replay_window", "sparse_share", "scalar_clip",  "weight_decay",
+                                                      "zo_estimator",  "zo_optimizer"};
 constexpr int64_t kNoiseRevision = 1;  // of the bits in perturb/README.md
 
 // The kinds that logs know, by their number there.
 constexpr std::array kLoggedKinds = {NoiseKind::gaussian, NoiseKind::rademacher, NoiseKind::low_rank};
 
-constexpr double kScaleExponentMost = 1024;  // what fits is known where the model is
-
 Json parse(const TrajectoryHeader& header, std::string_view where) {
     Json json = parse_json(header.settings, where, ExitCode::storage);
-    if (!json.is_object() && !json.is_null())
-        throw UserError(ExitCode::storage, where, "the log's settings are not a JSON object");
-    if (json.is_null()) return Json::object();
+    if (!json.is_object()) throw UserError(ExitCode::storage, where, "the log's settings are not a JSON object");
+    require_run_format(json.contains("format") ? integer_of(json["format"]) : std::nullopt, where);
     // What is not known may be what updates were made by: weights that were rebuilt without it would be others.
     for (const auto& [key, value] : json.items()) {
         if (std::ranges::find(kKnown, key) == kKnown.end())
@@ -62,46 +50,19 @@ Json parse(const TrajectoryHeader& header, std::string_view where) {
     return json;
 }
 
+// What write_logged_identity wrote.
+Identity read_identity_of(const TrajectoryHeader& header, std::string_view where) {
+    try {
+        return read_logged_identity(parse(header, where));
+    } catch (const nlohmann::json::exception& error) {
+        throw UserError(ExitCode::storage, where, "its settings do not say which run it is of: {}", error.what());
+    } catch (const std::bad_optional_access&) {
+        throw UserError(ExitCode::storage, where, "its settings are those of no run");
+    }
+}
+
 UserError wrong(std::string_view where, std::string_view key, std::string_view expected) {
     return {ExitCode::storage, where, "settings.{} of the log is not {}", key, expected};
-}
-
-// A number in [0, end).
-double number(const Json& settings, std::string_view where, const char* key, double end) {
-    const auto found = settings.find(key);
-    if (found == settings.end()) return 0;
-    if (!found->is_number()) throw wrong(where, key, "a number");
-    const double value = found->get<double>();
-    if (!std::isfinite(value) || value < 0 || value >= end) throw wrong(where, key, fmt::format("in [0, {})", end));
-    return value;
-}
-
-Json rule_json(const MomentRule& rule) {
-    Json json = {{kOptimizer, moments_name(rule.moments)}, {kWindow, rule.window}, {kBeta1, rule.beta1}};
-    if (rule.moments == NoiseMoments::both) json.update({{kBeta2, rule.beta2}, {kEpsilon, rule.epsilon}});
-    return json;
-}
-
-// What the steps of the log make of the steps before them.
-void read_rule(const Json& settings, std::string_view where, MethodOptions& options) {
-    const std::string name = settings.value(kOptimizer, "sgd");
-    const std::optional<NoiseMoments> moments = moments_from_name(name);
-    if (!moments)
-        throw UserError(ExitCode::storage, where, "its optimizer is \"{}\", which this version does not know", name);
-    options.moments = *moments;
-    if (options.moments == NoiseMoments::none) return;
-    const int64_t window = integer_of(settings.at(kWindow)).value_or(0);
-    options.beta1 = settings.at(kBeta1).get<double>();
-    if (options.moments == NoiseMoments::both) {
-        options.beta2 = settings.at(kBeta2).get<double>();
-        options.epsilon = settings.at(kEpsilon).get<double>();
-    }
-    const auto decays = [](double beta) { return beta >= 0 && beta < 1; };
-    if (window < 1 || window > kReplayWindowMax || !decays(options.beta1) || !decays(options.beta2) ||
-        !std::isfinite(options.epsilon))
-        throw UserError(ExitCode::storage, where, "its settings hold numbers that no optimizer has: {}",
-                        settings.dump());
-    options.replay_window = static_cast<int>(window);
 }
 
 void read_directions(const TrajectoryHeader& header, std::string_view where, MethodOptions& options) {
@@ -122,17 +83,6 @@ void read_directions(const TrajectoryHeader& header, std::string_view where, Met
     options.noise_rank = static_cast<int>(noise.rank);
     options.noise_window = noise.window;
     options.noise_keeps_left = noise.keeps_left;
-}
-
-// A name out of a list; `missing` where there is none.
-template <typename Value>
-Value named(const Json& settings, std::string_view where, const char* key, Value missing,
-            std::optional<Value> (*from_name)(std::string_view)) {
-    const auto name = settings.find(key);
-    if (name == settings.end()) return missing;
-    const auto value = name->is_string() ? from_name(name->get<std::string>()) : std::nullopt;
-    if (!value) throw wrong(where, key, "one that this version knows");
-    return *value;
 }
 
 // By parameter; null: none.
@@ -164,27 +114,16 @@ Json adapter_json(const TrainedModel& model) {
 
 }  // namespace
 
-std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const TrainedModel& model) {
-    Json settings = {{kWeightDecay, options.weight_decay}, {kScalarClip, options.scalar_clip}};
-    settings[kLayerDrop] = options.layer_drop;
-    if (!model.groups.empty()) settings[kGroups] = param_group_texts(model);
-    if (const MomentRule rule = moment_rule(options); rule.moments != NoiseMoments::none)
-        settings.update(rule_json(rule));
-    if (recipe.runs(PassKind::forward)) {
-        settings[kEstimator] = std::string(estimator_name(options.estimator));
-        if (options.sparse_share < 1) {
-            settings[kSparseShare] = options.sparse_share;
-            settings[kLimits] = limits_of(model);
-        }
-    }
+std::string trajectory_settings(const Identity& identity, const TrainedModel& model) {
+    Identity logged = identity;
+    std::erase_if(logged.settings,
+                  [](const auto& each) { return std::ranges::find(kLogged, each.first) == kLogged.end(); });
+    Json settings = {{"format", kRunFormat}};
+    write_logged_identity(logged, settings);
+    const auto has_limit = [](const ParamPerturb& param) { return std::isfinite(param.magnitude_limit); };
+    if (std::ranges::any_of(model.perturb, has_limit)) settings[kLimits] = limits_of(model);
     if (model.frozen_type && trained_count(model) < model.param_count())
         settings[kFrozen] = dtype_name(*model.frozen_type);
-    if (is_kept_in_8_bits(model)) {
-        settings[kStorage] = "f8";
-        settings[kScales] = scale_exponents(model);
-    }
-    if (is_kept_in_4_bits(model)) settings[kStorage] = "nf4";
-    if (recipe.merge != Merge::each_step) settings[kMerge] = merge_name(recipe.merge);
     if (model.adapter) settings[kAdapter] = adapter_json(model);
     return settings.dump();
 }
@@ -200,20 +139,12 @@ TrajectoryNoise logged_noise(const Noise& noise) {
 }
 
 MethodOptions logged_options(const TrajectoryHeader& header, std::string_view where) {
-    const Json settings = parse(header, where);
     if (!find_method(header.method).recipe({}).probes())
         throw UserError(ExitCode::storage, where, "steps of {} have no directions", header.method);
-    MethodOptions options;
+    const Identity identity = read_identity_of(header, where);
+    MethodOptions options = method_options(config_of_texts(identity.settings, where));
+    options.merge = merge_from_name(identity.merge_updates).value();
     read_directions(header, where, options);
-    options.layer_drop = number(settings, where, kLayerDrop, 1);
-    if (settings.contains(kSparseShare)) options.sparse_share = number(settings, where, kSparseShare, 1);
-    options.estimator = named(settings, where, kEstimator, ZoEstimator::two_sided, estimator_from_name);
-    options.merge = named(settings, where, kMerge, Merge::each_step, merge_from_name);
-    try {
-        read_rule(settings, where, options);
-    } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "its settings do not say how steps follow steps: {}", error.what());
-    }
     if (const auto found = problems(header.method, options); !found.empty())
         throw UserError(ExitCode::storage, where, "no run has its settings: {}", found.front().what);
     return options;
@@ -221,31 +152,18 @@ MethodOptions logged_options(const TrajectoryHeader& header, std::string_view wh
 
 Identity logged_identity(const TrajectoryHeader& header, std::string_view where) {
     const MethodOptions options = logged_options(header, where);
-    const Json settings = parse(header, where);
     const auto text = [](const auto& value) { return fmt::format("{}", value); };
-    Identity identity{.seed = header.run_seed,
-                      .method = header.method,
-                      .merge_updates = std::string(merge_name(options.merge)),
-                      .directions = options.directions,
-                      .settings = {{"noise", text(noise_kind_name(options.noise))},
-                                   {"noise_rank", text(options.noise_rank)},
-                                   {"noise_window", text(options.noise_window)},
-                                   {"noise_kept", options.noise_keeps_left ? "both" : "right"},
-                                   {"zo_eps", text(options.zo_eps)},
-                                   {"zo_estimator", text(estimator_name(options.estimator))},
-                                   {"zo_optimizer", text(moments_name(options.moments))},
-                                   {"replay_window", text(options.replay_window)},
-                                   {"adam_beta1", text(options.beta1)},
-                                   {"adam_beta2", text(options.beta2)},
-                                   {"adam_epsilon", text(options.epsilon)},
-                                   {"layer_drop", text(options.layer_drop)},
-                                   {"sparse_share", text(options.sparse_share)}}};
-    try {
-        identity.param_groups = settings.value(kGroups, std::vector<std::string>());
-        identity.weight_storage = settings.value(kStorage, "as_file");
-    } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "its settings do not say which run it is of: {}", error.what());
-    }
+    Identity identity = read_identity_of(header, where);
+    identity.seed = header.run_seed;
+    identity.method = header.method;
+    identity.directions = options.directions;
+    for (const char* const key : {"scalar_clip", "weight_decay"}) identity.settings.erase(key);  // records say it
+    identity.settings.merge(
+        std::map<std::string, std::string>{{"noise", text(noise_kind_name(options.noise))},
+                                           {"noise_rank", text(options.noise_rank)},
+                                           {"noise_window", text(options.noise_window)},
+                                           {"noise_kept", options.noise_keeps_left ? "both" : "right"},
+                                           {"zo_eps", text(options.zo_eps)}});
     return identity;
 }
 
@@ -326,32 +244,21 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
 }
 
 void read_param_groups(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
-    const Json settings = parse(header, where);
-    const auto texts = settings.find(kGroups);
-    if (texts == settings.end()) return;
-    const auto is_text = [](const Json& each) { return each.is_string(); };
-    if (!texts->is_array() || !std::ranges::all_of(*texts, is_text)) throw wrong(where, kGroups, "a list of texts");
-    apply_param_groups(param_groups_of(texts->get<std::vector<std::string>>(), where), where, model);
+    apply_param_groups(param_groups_of(read_identity_of(header, where).param_groups, where), where, model);
 }
 
 void read_weight_storage(const TrajectoryHeader& header, std::string_view where, TrainedModel& model) {
     const Json settings = parse(header, where);
-    const auto storage = settings.find(kStorage), scales = settings.find(kScales), frozen = settings.find(kFrozen);
-    if (frozen != settings.end()) {
+    if (const auto frozen = settings.find(kFrozen); frozen != settings.end()) {
         const auto computed = frozen->is_string() ? dtype_from_name(frozen->get<std::string>()) : std::nullopt;
         if (computed != DType::bf16 && computed != DType::f32) throw wrong(where, kFrozen, "bf16 or f32");
         keep_frozen_as(model, *computed);
     }
-    if (storage == settings.end() || *storage == "as_file") return;
-    if (*storage == "nf4" && scales == settings.end()) return keep_in_4_bits(model);
-    if (*storage != "f8") throw wrong(where, kStorage, "one that this version knows");
-    const auto is_scale = [](const Json& each) {
-        return each.is_number_integer() && std::abs(each.get<double>()) <= kScaleExponentMost;
-    };
-    if (scales == settings.end() || !scales->is_array() || !std::ranges::all_of(*scales, is_scale))
-        throw wrong(where, kScales, "a list of small integers");
+    const Identity identity = read_identity_of(header, where);
+    if (identity.weight_storage == "nf4") keep_in_4_bits(model);
+    if (identity.weight_storage != "f8") return;
     keep_in_8_bits(model);
-    set_scale_exponents(scales->get<std::vector<int>>(), where, model);
+    set_scale_exponents(identity.scale_exponents, where, model);
 }
 
 void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, std::string_view where) {
@@ -361,9 +268,9 @@ void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, s
     const char* const what =
         was.base.table_sum != is.base.table_sum || was.base.elements != is.base.elements || was.storage != is.storage
             ? "the parameters are not those of"
-        : differs(kLimits) ? "sparse_share was of the weights of another base than"
-        : differs(kScales) ? "scales of weights in 8 bits were of another base than"
-                           : nullptr;
+        : differs(kLimits)           ? "sparse_share was of the weights of another base than"
+        : differs("scale_exponents") ? "scales of weights in 8 bits were of another base than"
+                                     : nullptr;
     if (what == nullptr) return;
     throw UserError(ExitCode::usage, where, "this would not be the same run: {} {}", what, was.base.name)
         .hint("the model folder that this run started from, or a new output_dir");

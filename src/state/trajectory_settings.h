@@ -1,5 +1,6 @@
-// trajectory_settings.h: what a trajectory log's header says under `settings`: what a method's scalars or its update
-// depend on besides the fields that all logs have (docs/format/trajectory.md).
+// trajectory_settings.h: what a trajectory log's header says under `settings`: the part of the run's identity that a
+// method's scalars or its update depend on (identity.h), and of the model what that depends on too
+// (docs/format/trajectory.md).
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace windlass {
 
-// As JSON. What has no effect on this method is left out.
-std::string trajectory_settings(const Recipe& recipe, const MethodOptions& options, const TrainedModel& model);
+// As JSON.
+std::string trajectory_settings(const Identity& identity, const TrainedModel& model);
 
 // What all logs say of directions.
 TrajectoryNoise logged_noise(const Noise& noise);

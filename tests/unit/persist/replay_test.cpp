@@ -9,6 +9,7 @@
 #include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "persist/trajectory_log.h"
+#include "state/trajectory_settings.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/method/lone_model.h"
 
@@ -54,7 +55,8 @@ class Replayed : public testing::Test {
                                                             .eps = 1e-3,
                                                             .storage = DType::bf16,
                                                             .stochastic_rounding = true,
-                                                            .base = describe_base("here", model_, base_masters, 2)});
+                                                            .base = describe_base("here", model_, base_masters, 2),
+                                                            .settings = trajectory_settings({}, model_)});
         for (int64_t step = 1; step <= kSteps; ++step) writer.append(record_of(step));
         writer.sync();
     }

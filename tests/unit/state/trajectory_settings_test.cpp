@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "config/param_group_text.h"
 #include "model/adapters/adapter.h"
 #include "tests/unit/method/lone_model.h"
 #include "tests/unit/model/model_fixtures.h"
@@ -30,13 +31,39 @@ TrainedModel model_of(const std::vector<float>& limits) {
     return lone_model(params);
 }
 
+// As a session has it.
+Identity identity_of(const MethodOptions& options, const TrainedModel& model) {
+    const auto text = [](const auto& value) { return fmt::format("{}", value); };
+    Identity identity{.param_groups = param_group_texts(model),
+                      .merge_updates = text(merge_name(options.merge)),
+                      .settings = {{"adam_beta1", text(options.beta1)},
+                                   {"adam_beta2", text(options.beta2)},
+                                   {"adam_epsilon", text(options.epsilon)},
+                                   {"layer_drop", text(options.layer_drop)},
+                                   {"learning_rate", "0.1"},
+                                   {"replay_window", text(options.replay_window)},
+                                   {"scalar_clip", text(options.scalar_clip)},
+                                   {"sparse_share", text(options.sparse_share)},
+                                   {"weight_decay", text(options.weight_decay)},
+                                   {"zo_estimator", text(estimator_name(options.estimator))},
+                                   {"zo_optimizer", text(moments_name(options.moments))}}};
+    if (is_kept_in_8_bits(model)) identity.scale_exponents = scale_exponents(model), identity.weight_storage = "f8";
+    if (is_kept_in_4_bits(model)) identity.weight_storage = "nf4";
+    return identity;
+}
+
 TrajectoryHeader header_of(const MethodOptions& options, const TrainedModel& model = {},
                            const char* method = "zeroth_order") {
     return {.method = method,
             .noise = logged_noise(noise_of(options)),
             .directions = options.directions,
             .eps = options.zo_eps,
-            .settings = trajectory_settings(make_recipe(method, options), options, model)};
+            .settings = trajectory_settings(identity_of(options, model), model)};
+}
+
+// The settings of a log of this format, with these members too.
+std::string with(const std::string& members) {
+    return fmt::format(R"({{"format": 1, "param_groups": []{}{}}})", members.empty() ? "" : ", ", members);
 }
 
 MethodOptions read(const TrajectoryHeader& header) {
@@ -68,8 +95,8 @@ TEST(TrajectorySettings, SayWhatAnUpdateDependsOn) {
 }
 
 TEST(TrajectorySettings, ThatAreLeftOutAreTheDefaults) {
-    for (const char* text : {"{}", "null", R"({"weight_decay": 0.1, "scalar_clip": 0})"}) {
-        const TrajectoryHeader header{.method = "zeroth_order", .eps = 1e-3, .settings = text};
+    for (const char* members : {"", R"("settings": {"weight_decay": "0.1", "scalar_clip": "0"})"}) {
+        const TrajectoryHeader header{.method = "zeroth_order", .eps = 1e-3, .settings = with(members)};
         EXPECT_EQ(read(header).layer_drop, 0);
         EXPECT_THAT(changes(header, header_of({})), IsEmpty());
         TrainedModel model = model_of({kInfinity});
@@ -128,14 +155,14 @@ TEST(TrajectorySettings, SayThatMatricesOfLayersAreIn4Bits) {
 }
 
 TEST(TrajectorySettings, RefuseScalesThatNoModelHas) {
-    for (const char* text : {R"({"weight_storage": "f4"})", R"({"weight_storage": 8})", R"({"weight_storage": "f8"})",
-                             R"({"weight_storage": "nf4", "scale_exponents": [0, 0, 0]})",
-                             R"({"weight_storage": "f8", "scale_exponents": [0]})",
-                             R"({"weight_storage": "f8", "scale_exponents": [0, 1.5, 0]})",
-                             R"({"weight_storage": "f8", "scale_exponents": [0, 18446744073709551615, 0]})",
-                             R"({"weight_storage": "f8", "scale_exponents": [0, -118, 0]})",
-                             R"({"weight_storage": "f8", "scale_exponents": [0, 0, 1]})"}) {
-        const TrajectoryHeader header{.method = "zeroth_order", .settings = text};
+    for (const char* text : {R"("weight_storage": "f4")", R"("weight_storage": 8)", R"("weight_storage": "f8")",
+                             R"("weight_storage": "nf4", "scale_exponents": [0, 0, 0])",
+                             R"("weight_storage": "f8", "scale_exponents": [0])",
+                             R"("weight_storage": "f8", "scale_exponents": [0, 1.5, 0])",
+                             R"("weight_storage": "f8", "scale_exponents": [0, 18446744073709551615, 0])",
+                             R"("weight_storage": "f8", "scale_exponents": [0, -118, 0])",
+                             R"("weight_storage": "f8", "scale_exponents": [0, 0, 1])"}) {
+        const TrajectoryHeader header{.method = "zeroth_order", .settings = with(text)};
         TrainedModel model = in_8_bits({0, 0});
         set_store(model, StoreType::as_file);
         EXPECT_THROW(read_weight_storage(header, "log", model), UserError) << text;
@@ -202,13 +229,13 @@ TEST(TrajectorySettings, KeepWhatLayersOfAnAdapterHaveOfTheirOwn) {
 TEST(TrajectorySettings, RefuseFoldingThatNoNoiseHas) {
     const TrajectoryNoise gaussian, window{.kind = TrajectoryNoiseKind::low_rank, .rank = 2, .window = 5},
         whole{.kind = TrajectoryNoiseKind::low_rank, .rank = 2, .window = 0};
-    for (const auto& [text, noise] : {std::pair(R"({"merge_updates": "per_window"})", gaussian),
-                                      {R"({"merge_updates": "per_window"})", whole},
-                                      {R"({"merge_updates": "never"})", whole},
-                                      {R"({"merge_updates": "never"})", window},
-                                      {R"({"merge_updates": "each_moon"})", window},
-                                      {R"({"merge_updates": 3})", window}}) {
-        const TrajectoryHeader header{.method = "zeroth_order", .noise = noise, .settings = text};
+    for (const auto& [text, noise] : {std::pair(R"("merge_updates": "per_window")", gaussian),
+                                      {R"("merge_updates": "per_window")", whole},
+                                      {R"("merge_updates": "never")", whole},
+                                      {R"("merge_updates": "never")", window},
+                                      {R"("merge_updates": "each_moon")", window},
+                                      {R"("merge_updates": 3)", window}}) {
+        const TrajectoryHeader header{.method = "zeroth_order", .noise = noise, .settings = with(text)};
         EXPECT_THROW(read(header), UserError) << text;
     }
 }
@@ -275,13 +302,11 @@ TEST(TrajectorySettings, RefuseWhatContradictsItself) {
     for (const MethodOptions& wrong : {alone, still, many, unkept, short_window}) {
         const auto found = problems("zeroth_order", wrong);
         ASSERT_EQ(found.size(), 1u);
-        Recipe recipe = make_recipe("zeroth_order", {});
-        recipe.merge = wrong.merge;
         const TrajectoryHeader header{.method = "zeroth_order",
                                       .noise = logged_noise(noise_of(wrong)),
                                       .directions = wrong.directions,
                                       .eps = wrong.zo_eps,
-                                      .settings = trajectory_settings(recipe, wrong, {})};
+                                      .settings = trajectory_settings(identity_of(wrong, {}), {})};
         EXPECT_THAT(complaint([&] { read(header); }), HasSubstr(found[0].what));
         EXPECT_THAT(complaint([&] { make_recipe("zeroth_order", wrong); }), HasSubstr(found[0].what));
     }
@@ -289,7 +314,7 @@ TEST(TrajectorySettings, RefuseWhatContradictsItself) {
 }
 
 TEST(TrajectorySettings, RefuseWhatNoRunHas) {
-    const auto complaint = [](const char* text) {
+    const auto complaint = [](const std::string& text) {
         const TrajectoryHeader header{.method = "zeroth_order", .eps = 0, .settings = text};
         try {
             read(header);
@@ -301,14 +326,22 @@ TEST(TrajectorySettings, RefuseWhatNoRunHas) {
         }
         return std::string("none");
     };
+    EXPECT_EQ(complaint(with("")), "none");
     EXPECT_THAT(complaint("[]"), HasSubstr("not a JSON object"));
-    EXPECT_THAT(complaint(R"({"layer_drop": 0.5, "twist": 2})"),
-                HasSubstr("\"twist\", which this version does not know"));
-    EXPECT_THAT(complaint(R"({"layer_drop": 1})"), HasSubstr("settings.layer_drop of the log is not in [0, 1)"));
-    EXPECT_THAT(complaint(R"({"layer_drop": "x"})"), HasSubstr("not a number"));
-    EXPECT_THAT(complaint(R"({"magnitude_limits": [1]})"), HasSubstr("a list of 2 numbers"));
-    EXPECT_THAT(complaint(R"({"magnitude_limits": [1, -1]})"), HasSubstr("numbers of 0 and more"));
-    EXPECT_EQ(complaint(R"({"magnitude_limits": [1, null]})"), "none");
+    EXPECT_THAT(complaint(R"({"layer_drop": 0.5})"), HasSubstr("an older build of Windlass, which recorded no format"));
+    EXPECT_THAT(complaint(with(R"("twist": 2)")), HasSubstr("\"twist\", which this version does not know"));
+    EXPECT_THAT(complaint(R"({"format": 1})"), HasSubstr("do not say which run it is of"));
+    for (const auto& [setting, words] : {std::pair(R"("layer_drop": "1")", "settings.layer_drop: "),
+                                         {R"("layer_drop": "x")", "\"x\" is not a number"},
+                                         {R"("layer_drop": 1)", "do not say which run it is of"},
+                                         {R"("zo_optimizer": "lion")", "settings.zo_optimizer: "},
+                                         {R"("replay_window": "300")", "settings.replay_window: "},
+                                         {R"("adam_beta1": "1")", "settings.adam_beta1: "},
+                                         {R"("lion_beta": "1")", "settings.lion_beta: there is no such key"}})
+        EXPECT_THAT(complaint(with(fmt::format(R"("settings": {{{}}})", setting))), HasSubstr(words));
+    EXPECT_THAT(complaint(with(R"("magnitude_limits": [1])")), HasSubstr("a list of 2 numbers"));
+    EXPECT_THAT(complaint(with(R"("magnitude_limits": [1, -1])")), HasSubstr("numbers of 0 and more"));
+    EXPECT_EQ(complaint(with(R"("magnitude_limits": [1, null])")), "none");
 }
 
 // What a run did not train is kept as its computation wants it.
