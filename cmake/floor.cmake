@@ -151,13 +151,13 @@ function(windlass_program name folder)
   target_link_libraries(${name} PRIVATE windlass_cuda windlass_cuda_runtime ${ARG_SEES} ${ARG_LINK})
 endfunction()
 
-# What all test programs share: main(), GoogleTest, and its headers compiled once.
+# What all test programs share: main(), GoogleTest, and its headers compiled once; file systems that fail.
 function(windlass_test_main)
-  windlass_test_main_library(test_main "")
+  windlass_test_main_library(test_main "" windlass_base)
   target_precompile_headers(test_main PRIVATE ${PROJECT_SOURCE_DIR}/tests/pch.h)
   add_custom_target(tests)
   if(WINDLASS_SANITIZED_FLOORS)
-    windlass_test_main_library(test_main_sanitized EXCLUDE_FROM_ALL)
+    windlass_test_main_library(test_main_sanitized EXCLUDE_FROM_ALL windlass_base_sanitized)
     windlass_sanitize(test_main_sanitized)
     target_compile_definitions(test_main_sanitized PRIVATE WINDLASS_SECOND_RUN)
     target_link_options(test_main_sanitized PUBLIC -fsanitize=${WINDLASS_SANITIZED_FLOORS})
@@ -165,14 +165,14 @@ function(windlass_test_main)
   endif()
 endfunction()
 
-function(windlass_test_main_library target scope)
-  set(folder ${PROJECT_SOURCE_DIR}/tests)
-  add_library(${target} STATIC ${scope} ${folder}/main.cpp ${folder}/place.cpp ${folder}/sanitizer.cpp)
+function(windlass_test_main_library target scope base)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.cpp)
+  add_library(${target} STATIC ${scope} ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   # One file knows where the trees lie, so that a compiler cache serves every copy of them.
-  set_source_files_properties(${folder}/place.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/place.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
     COMPILE_DEFINITIONS "WINDLASS_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";WINDLASS_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
-  target_link_libraries(${target} PUBLIC GTest::gmock GTest::gtest fmt::fmt)
+  target_link_libraries(${target} PUBLIC GTest::gmock GTest::gtest fmt::fmt ${base})
 endfunction()
 
 #   windlass_test(<name> <folder> [ALSO <folder>...] [SEES <floor>...] [LINK ...] [LABELS <label>...] [NEEDS <program>...]

@@ -1,7 +1,7 @@
 // file.h: the one door to the file system.
 //
 // Every call that touches a file goes through a FileSystem, so that a test can make any of them fail, tear or
-// vanish. Code gets the real one from real_files(); fault tests pass a FaultFiles (base/file_fault.h).
+// vanish. Code gets the real one from real_files(); fault tests pass a FaultFiles (tests/fault_files.h).
 // Errors are MachineError(call, path, errno). Owners are move-only and close on destruction.
 #pragma once
 

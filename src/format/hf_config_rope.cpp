@@ -285,7 +285,7 @@ void check_parts(const HfConfig& object, const RopeRules& rules) {
         if (object.has(key)) throw outside(key);
 }
 
-// transformers 4 wants "rope_type" of these families, 5 reads "type" as no scaling.
+// transformers 4 needs "rope_type" for these families, 5 reads "type" as no scaling.
 void require_rope_type(const HfConfig& older) {
     if (older.has("type") && !older.has("rope_type"))
         throw rope_error(older, "\"type\" without \"rope_type\": versions of transformers ignore it or fail")

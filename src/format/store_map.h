@@ -73,7 +73,7 @@ class StoreMap {
 
     // UserError(storage, where) names what is out of bounds or does not fit 63 bits.
     StoreMap(StoreLayout layout, std::string_view where);
-    // The layout as the file holds it; the map of what to_text() wrote is the same map.
+    // The layout as the file holds it; a map that is read from this text is the same map.
     static StoreMap from_text(std::string_view text, std::string_view where);
     std::string to_text() const { return text_; }
 
@@ -90,7 +90,7 @@ class StoreMap {
     int64_t file_bytes() const { return file_bytes_; }
 
   private:
-    // Weights of some parameters, followed by their state. In bytes: of all of them, or of those before one.
+    // Weights of some parameters, followed by their state. In bytes: of all parameters, or of the ones before one.
     struct Region {
         int64_t weights = 0, states = 0;
     };

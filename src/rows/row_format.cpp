@@ -80,7 +80,7 @@ void read_alpaca(const SortedJson& json, const FieldNames& names, Row& row, std:
     row.text = text_of(json, names.output, true, where);
 }
 
-// A field that is not read must repeat a part of what is.
+// A field that is not read must repeat a part of one that is.
 void require_part(const SortedJson& json, const std::string& key, std::string_view whole, const std::string& of,
                   std::string_view where) {
     if (!json.contains(key) || is_nothing(json[key]) || whole.empty() ||

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file_fault.h"
 #include "base/rng.h"
 #include "base/units.h"
+#include "tests/fault_files.h"
 #include "tests/unit/base/temp_folder.h"
 
 namespace windlass {

@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "device/fake/fake_stream.h"
 #include "device/host_memory.h"
+#include "tests/fault_files.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/tier/fake_clock.h"
 #include "tier/copy_mover.h"

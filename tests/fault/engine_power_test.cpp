@@ -1,7 +1,7 @@
 // Power lost anywhere in two steps of a run on disk: what is found again is a committed step, and ends the same. Under
 // plans that keep state on disk, or cached in memory and written through, and for every time of the update.
-#include "base/file_fault.h"
 #include "base/log.h"
+#include "tests/fault_files.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/run/engine_fixture.h"
 

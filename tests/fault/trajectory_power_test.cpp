@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/log.h"
+#include "tests/fault_files.h"
 #include "tests/unit/format/trajectory_samples.h"
 
 namespace windlass {

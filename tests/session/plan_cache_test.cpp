@@ -7,11 +7,11 @@
 #include <regex>
 #include <utility>
 
-#include "base/file_fault.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "format/checksum.h"
 #include "session/variation.h"
+#include "tests/fault_files.h"
 #include "tests/sanitizer.h"
 #include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"

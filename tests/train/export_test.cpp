@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/log.h"
 #include "format/store.h"
 #include "persist/export.h"
 #include "persist/export_request.h"
+#include "tests/fault_files.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {

@@ -5,11 +5,11 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/log.h"
 #include "infer/evaluate.h"
 #include "infer/inference.h"
 #include "persist/export.h"
+#include "tests/fault_files.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {

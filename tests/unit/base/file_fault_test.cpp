@@ -1,4 +1,4 @@
-#include "base/file_fault.h"
+#include "tests/fault_files.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/log.h"
+#include "tests/fault_files.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/gguf_bytes.h"
 

@@ -3,10 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_fault.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "format/checksum.h"
+#include "tests/fault_files.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/safetensors_bytes.h"
 

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "base/rng.h"
 #include "format/checksum.h"
 #include "format/store.h"
+#include "tests/fault_files.h"
 #include "tests/unit/format/damage.h"
 
 namespace windlass {

@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "base/rng.h"
 #include "format/checksum.h"
+#include "tests/fault_files.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/small_layout.h"
 

@@ -4,10 +4,10 @@
 
 #include <cstring>
 
-#include "base/file_fault.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "format/checksum.h"
+#include "tests/fault_files.h"
 #include "tests/unit/format/damage.h"
 #include "tests/unit/format/safetensors_bytes.h"
 #include "tests/unit/format/trajectory_samples.h"

@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-#include "base/file_fault.h"
+#include "tests/fault_files.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/format/safetensors_bytes.h"
 #include "tests/unit/format/trajectory_samples.h"

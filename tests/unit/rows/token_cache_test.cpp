@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file_fault.h"
+#include "tests/fault_files.h"
 #include "tests/unit/rows/compressed.h"
 #include "tests/unit/tokenizer/fixtures.h"
 

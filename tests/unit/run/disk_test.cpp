@@ -1,6 +1,6 @@
 // Disks that fail, lie, or answer in another order.
-#include "base/file_fault.h"
 #include "schedule/layout.h"
+#include "tests/fault_files.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {

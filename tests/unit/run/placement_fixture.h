@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "base/file_fault.h"
+#include "tests/fault_files.h"
 #include "tests/unit/run/engine_fixture.h"
 
 namespace windlass {

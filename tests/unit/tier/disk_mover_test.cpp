@@ -4,8 +4,8 @@
 #include <deque>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/rng.h"
+#include "tests/fault_files.h"
 #include "tests/unit/base/temp_folder.h"
 #include "tests/unit/tier/fake_clock.h"
 

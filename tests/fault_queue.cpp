@@ -1,9 +1,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_fault.h"
 #include "base/file_queue.h"
 #include "base/rng.h"
+#include "tests/fault_files.h"
 
 namespace windlass {
 namespace {

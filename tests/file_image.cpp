@@ -1,4 +1,4 @@
-#include "base/file_image.h"
+#include "tests/file_image.h"
 
 #include <algorithm>
 

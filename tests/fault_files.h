@@ -1,4 +1,4 @@
-// file_fault.h: a file system that fails on request and that can lose its power.
+// fault_files.h: a file system that fails on request and that can lose its power.
 //
 // Everything below `root` lives in memory, as a drive with a volatile cache would hold it: a write counts as durable
 // once its file was synced, a new name, a rename or a removal once its folder was synced. crash() makes the file
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/file_image.h"
+#include "tests/file_image.h"
 
 namespace windlass {
 
