@@ -17,7 +17,7 @@ enum class GgmlTokenType : int32_t { normal = 1, unknown = 2, control = 3, user_
 
 struct GgmlTokens {
     std::string model;  // "gpt2": BPE over bytes; "llama": BPE over characters, as SentencePiece makes it
-    std::string cut;    // how texts are cut before (tokenizer/ggml_cut.h)
+    std::string cut;    // how texts are cut before (ggml_tokens.cpp)
     // One entry for each id.
     std::vector<std::string> tokens;
     std::vector<int32_t> types;
