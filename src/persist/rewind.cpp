@@ -52,7 +52,7 @@ Config source_config(FileSystem& files, const Config& config) {
 
 }  // namespace
 
-RunState state_behind(FileSystem& files, Session& session, const std::string& folder, const RunState& from,
+RunState state_behind(FileSystem& files, const Session& session, const std::string& folder, const RunState& from,
                       int64_t step) {
     TrajectoryReader log = TrajectoryReader::open(files, path_in(folder, kTrajectoryName));
     const std::map<int64_t, double> losses = losses_in(files, folder);
@@ -61,7 +61,7 @@ RunState state_behind(FileSystem& files, Session& session, const std::string& fo
     RunProgress& now = state.progress;
     now.last_line.clear();
     while (now.step < step) {
-        now.tokens_total += next_batch(session, now.position).tokens();
+        now.tokens_total += next_batch(session, {}, now.position).tokens();
         const bool applied = log.read(++now.step).applied;
         const auto loss = losses.find(now.step);
         if (applied) ++now.applied_steps;

@@ -16,7 +16,7 @@ namespace windlass {
 
 // The state of the session's run after `step`, from the one after an earlier step, in the order of the log in
 // `folder`, which holds both. Losses are those of metrics.jsonl, where it is there.
-RunState state_behind(FileSystem& files, Session& session, const std::string& folder, const RunState& from,
+RunState state_behind(FileSystem& files, const Session& session, const std::string& folder, const RunState& from,
                       int64_t step);
 
 // Checkpoints after `step` are no longer of the run: they become undone-checkpoint-<step>. UserError for none.

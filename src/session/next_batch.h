@@ -8,6 +8,6 @@ namespace windlass {
 
 // From `position` on, which then is after them. Rows without a single target (which tokenising leaves out already)
 // are skipped. UserError(data) where there are no others.
-StepBatch next_batch(const Session& session, DataPosition& position);
+StepBatch next_batch(const Session& session, const References& references, DataPosition& position);
 
 }  // namespace windlass

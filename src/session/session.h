@@ -1,4 +1,5 @@
-// session.h: from a configuration to everything that a run needs before its first step.
+// session.h: from a configuration to everything that a run needs before its first step: files are opened, the run is
+// assembled from them, and planned.
 //
 // Nothing is allocated for training and nothing is written but the token cache and the machine's probe; `windlass plan`
 // prints a Session, `windlass train` runs it.
@@ -37,52 +38,76 @@ struct PhaseSettings {
 
 enum class KeptPlans : uint8_t { used, ignored };
 
-struct Session {
+// What a run is about, opened and read. The configuration is as the model and its files allow it.
+struct Sources {
     Config config;
     ModelFolder folder;
-    TrainedModel model;
+    ModelSpec spec;                        // of the files, with the run's adapter, and judged as its objective asks
     std::optional<AdapterFolder> adapter;  // that the run's adapter begins with; nothing where it is drawn
-    MethodOptions method_options;
-    Recipe recipe;
+    std::optional<PreferenceAttrs> preference;  // where rows are pairs of answers
     std::optional<Tokenizer> tokenizer;         // where there is data
     std::optional<RunData> data;                // nothing: planning without train_data
-    std::optional<PreferenceAttrs> preference;  // where rows are pairs of answers
-    // dpo: the sums of the reference's token losses, for the rows of all training pairs and all evaluated pairs;
-    // computed when the run begins.
-    std::vector<double> references, eval_references;
-    int threads = 1;
-    Machine machine;
-    PlanCache plan_cache;
-    PlanRequest request;  // as it was given to the planner
-    Planned planned;
+    std::vector<std::string> notes;             // what the user should know
+};
+
+// What the run does with them: all that its bits depend on, but for what the planner chooses.
+struct RunSpec : Sources {
+    TrainedModel model;
+    MethodOptions method_options;
+    Recipe recipe;
     Identity identity;
     PhaseSettings phase;
     Samples samples;
-    std::optional<BestRule> best;    // where steps are compared
-    int64_t rounds_most = 1;         // of a step: more than one where answers are written, each at most so long
-    std::string generation_config;   // text of the one that stops where rows end, where the model's own does not
-    std::string store_path;          // of the working store, where the plan uses the disk
-    std::vector<std::string> notes;  // what the user should know
+    std::optional<BestRule> best;   // where steps are compared
+    int64_t rounds_most = 1;        // of a step: more than one where answers are written, each at most so long
+    std::string generation_config;  // text of the one that stops where rows end, where the model's own does not
+
+    explicit RunSpec(Sources sources) : Sources(std::move(sources)), model(spec) {}
 
     const Numerics& numerics() const { return identity.numerics; }
     int64_t rows_per_step() const { return numerics().micro_batch_size * numerics().micro_batches; }
     // A training example is a row, unless an objective compares its candidates.
     int64_t rows_per_example() const { return data ? data->rows_per_example() : 1; }
     int64_t examples_per_step() const { return rows_per_step() / rows_per_example(); }
+    // What parameters begin with. The value outlives it.
+    ReadMasters first_weights() const;
+    bool has_eval() const { return data && data->eval_count() > 0; }
+};
+
+// The run, planned for a machine. What was left open (the shape of micro-batches, the format of the state, the number
+// of directions) is chosen, and nothing changes the model any more.
+struct Session : RunSpec {
+    int threads = 1;
+    Machine machine;
+    PlanCache plan_cache;
+    PlanRequest request;  // as it was given to the planner
+    Planned planned;
+    std::string store_path;  // of the working store, where the plan uses the disk
+
+    explicit Session(RunSpec assembled) : RunSpec(std::move(assembled)) {}
+
     int64_t total_steps() const { return identity.schedule.total_steps; }  // 0: not known (no data, no max_steps)
     // A step as planned, of as many rounds as it may take.
     Simulation step_at_most() const { return in_rounds(planned.step, rounds_most); }
     // Such a step on the average, with what clipped ones do again: the figure that plans are compared by.
     double seconds_at_most() const { return step_at_most().seconds + planned.mean_seconds - planned.step.seconds; }
-    // What parameters begin with. The session outlives it.
-    ReadMasters first_weights() const;
-    bool has_eval() const { return data && data->eval_count() > 0; }
 };
 
-// `recorded`: the state of the run that is resumed; what was chosen automatically then is kept. Throws UserError of any
-// kind, no_fit when no plan fits the budgets.
-// Plans that are kept spare searches. To plan, config.json alone is enough: what only the weights and the tokenizer say
-// is a note.
+// dpo: the sums of the reference's token losses, for the rows of all training pairs and of all evaluated pairs. Found
+// when a run begins.
+struct References {
+    std::vector<double> training, evaluated;
+};
+
+// Three steps, each a value that the next one is made of. `recorded`: the state of the run that is resumed; what was
+// chosen automatically then is kept. They throw UserError of any kind, no_fit when no plan fits the budgets.
+//
+// To plan, config.json alone is enough: what only the weights and the tokenizer say is a note, and no weight is read.
+Sources open_sources(FileSystem& files, const Config& config, ConfigUse use);
+RunSpec assemble(FileSystem& files, Sources sources, const std::optional<RunState>& recorded, ConfigUse use);
+// Plans that are kept spare searches.
+Session plan_run(FileSystem& files, RunSpec spec, const std::optional<RunState>& recorded, KeptPlans kept);
+// All three.
 Session prepare_session(FileSystem& files, const Config& config, const std::optional<RunState>& recorded,
                         ConfigUse use = ConfigUse::train, KeptPlans kept = KeptPlans::used);
 
@@ -93,10 +118,13 @@ void set_kept_types(const Config& config, const Recipe& recipe, TrainedModel& mo
 std::optional<PreferenceAttrs> preference_of(const Config& config);
 
 // Its steps compare with what a reference says of the answers.
-bool needs_references(const Session& session);
+bool needs_references(const RunSpec& run);
 
 // What its run writes.
 OutputSource output_of(const Session& session);
+
+// What is computed with; what is planned for a machine that is described runs nowhere.
+DeviceId computing_device(const Config& config);
 
 // The points of its steps write answers, each with rows of its own.
 bool writes_answers(const Config& config, const Recipe& recipe);

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kAutoRows = 8;  // rows that a step has for each of gradient_accumulation_steps when rows are `auto`
 
 // No more of them than an epoch has, with all accumulation steps.
-int64_t auto_rows(const Session& session) {
+int64_t auto_rows(const RunSpec& session) {
     if (!session.data) return kAutoRows;
     const int64_t share = session.data->epoch_rows() / session.config.gradient_accumulation_steps;
     return std::clamp<int64_t>(share, 1, kAutoRows);
@@ -40,10 +40,10 @@ std::vector<ScheduleRequest> schedule_requests(const Session& session, const Rec
 }
 
 // Bytes that each step may write, so that the run stays within ssd_writes; 0: as many as it likes.
-int64_t step_disk_writes(Session& session) {
+int64_t step_disk_writes(const Session& session) {
     const std::string& text = session.config.ssd_writes.text;
     if (text.empty()) return 0;
-    const int64_t steps = resolve_steps(session);
+    const int64_t steps = steps_of(session);
     if (steps == 0)
         throw UserError(ExitCode::usage, "ssd_writes", "the length of the run is not known").hint("give max_steps");
     return std::max<int64_t>(1, parse_bytes(text, "ssd_writes") / steps);
@@ -184,46 +184,36 @@ bool has_room_for_twice(const MethodOptions& options) {
            (rank == 0 || is_room_for(2 * options.directions * window, rank));
 }
 
-Draft draft_of(Session& session) {
+Draft draft_of(const Session& session) {
     Draft draft{session.method_options, session.recipe, session.numerics(), session.request};
     draft.request.budgets.step_disk_writes = step_disk_writes(session);
     return draft;
 }
 
-void take(Session& session, PlannedDraft&& found) {
-    session.method_options = found.draft.options;
-    session.recipe = std::move(found.draft.recipe);
-    session.identity.numerics = std::move(found.draft.numerics);
-    session.request = std::move(found.draft.request);
-    session.request.should_stop = nullptr;
-    session.planned = std::move(found.planned);
-}
-
 // It changes the bits all the same: placement decides none of them, so nothing is refused.
-void note_gradients_that_stay(Session& session) {
-    const GradientFormat format = session.identity.numerics.gradient_format;
-    if (format == GradientFormat::f32) return;
-    for (const Schedule& schedule : session.planned.schedules.schedules) {
+std::string note_of_gradients_that_stay(GradientFormat format, const Planned& planned) {
+    if (format == GradientFormat::f32) return "";
+    for (const Schedule& schedule : planned.schedules.schedules) {
         for (const MoveTask& move : schedule.moves) {
-            if (move.place == DiskPlace::gradient) return;
+            if (move.place == DiskPlace::gradient) return "";
         }
     }
-    session.notes.push_back(fmt::format(
+    return fmt::format(
         "gradient_format is {}: gradients are rounded to it, but none crosses a link or goes to disk in this "
         "plan. Try: gradient_format: f32",
-        gradient_format_name(format)));
+        gradient_format_name(format));
 }
 
 }  // namespace
 
-int64_t resolve_steps(Session& session) {
+int64_t steps_of(const RunSpec& session) {
     if (session.config.max_steps) return *session.config.max_steps;
     if (!session.data) return 0;
     const int64_t rows = session.data->training().rows_in_passes(session.config.num_train_epochs);
     return std::max<int64_t>(1, div_up(rows, session.examples_per_step()));
 }
 
-std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
+std::vector<std::pair<int64_t, int64_t>> micro_choices(const RunSpec& session,
                                                        const std::optional<RunState>& recorded) {
     const Config& config = session.config;
     const int64_t accumulation = config.gradient_accumulation_steps, rows_each = session.rows_per_example();
@@ -245,7 +235,7 @@ std::vector<std::pair<int64_t, int64_t>> micro_choices(const Session& session,
     return choices;
 }
 
-void plan_session(Session& session, const std::optional<RunState>& recorded) {
+PlanChoice choose_plan(const Session& session, const std::optional<RunState>& recorded) {
     const bool opens_format = leaves_format_open(session, recorded);
     const bool opens_directions = !session.config.directions && !recorded && session.recipe.probes();
     Activity planning("planning, choices evaluated", 0, {.has_own_line = true});
@@ -259,18 +249,23 @@ void plan_session(Session& session, const std::optional<RunState>& recorded) {
         if (!more) break;
         found = std::move(*more);
     }
-    take(session, std::move(found));
-    const MethodOptions& options = session.method_options;
-    if (session.recipe.probes()) session.identity.directions = options.directions;
-    if (opens_format && options.state_format != kStateFormats[0])
-        session.notes.push_back(fmt::format("state_format is {}: with {} nothing fits",
-                                            state_format_name(options.state_format),
-                                            state_format_name(kStateFormats[0])));
-    if (opens_directions && options.directions > 1)
-        session.notes.push_back(
+    PlanChoice chosen{.options = found.draft.options,
+                      .recipe = std::move(found.draft.recipe),
+                      .numerics = std::move(found.draft.numerics),
+                      .request = std::move(found.draft.request),
+                      .planned = std::move(found.planned)};
+    chosen.request.should_stop = nullptr;
+    if (opens_format && chosen.options.state_format != kStateFormats[0])
+        chosen.notes.push_back(fmt::format("state_format is {}: with {} nothing fits",
+                                           state_format_name(chosen.options.state_format),
+                                           state_format_name(kStateFormats[0])));
+    if (opens_directions && chosen.options.directions > 1)
+        chosen.notes.push_back(
             fmt::format("directions is {}: most of a step, {}, is moving weights, once for all of them",
-                        options.directions, format_seconds(session.planned.mean_seconds)));
-    note_gradients_that_stay(session);
+                        chosen.options.directions, format_seconds(chosen.planned.mean_seconds)));
+    if (std::string note = note_of_gradients_that_stay(chosen.numerics.gradient_format, chosen.planned); !note.empty())
+        chosen.notes.push_back(std::move(note));
+    return chosen;
 }
 
 }  // namespace windlass

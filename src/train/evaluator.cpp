@@ -70,7 +70,7 @@ void StepEvaluator::evaluate_preferences(StepMetrics& metrics) {
     const PreferenceResult result = evaluate_pairs(
         loop_.engine, *session.preference, 2 * session.data->eval_count(),
         [&](int64_t first, int64_t count) { return session.data->read_eval(first / 2, count / 2); },
-        session.eval_references);
+        loop_.references.evaluated);
     loss_ = result.loss();
     metrics.eval_loss = result.loss();
     metrics.eval_measure = "rewards/accuracies";

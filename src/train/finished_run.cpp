@@ -15,9 +15,8 @@ void keep_date(FileSystem& files, const std::string& run, Config& config) {
     if (config.template_date.empty() && !date.empty()) config.template_date = date.front();
 }
 
-void identify_base(Session& session) {
-    if (trained_count(session.model) < session.model.param_count())
-        session.identity.base_checksum = base_checksum(session.folder);
+std::string needed_checksum(const Session& session) {
+    return trained_count(session.model) < session.model.param_count() ? base_checksum(session.folder) : "";
 }
 
 std::vector<std::string> require_same(const Session& session, const RunState& last, const std::string& where) {
@@ -32,8 +31,8 @@ std::optional<TrainResult> already_finished(FileSystem& files, const Config& giv
         return std::nullopt;  // the usual way on
     Config config = given;
     keep_date(files, folder.path(), config);
-    Session session = prepare_session(files, config, ended);
-    identify_base(session);
+    Session session = prepare_session(files, config, ended, ConfigUse::plan);  // no weight is read
+    session.identity.base_checksum = needed_checksum(session);
     require_same(session, ended, folder.file(kFinalName));
     if (!is_over(session, last)) return std::nullopt;
     const bool early = last.step < session.total_steps();

@@ -14,8 +14,8 @@ namespace windlass {
 // A template that prints the date prints the day on which the run began, whatever file it continues with.
 void keep_date(FileSystem& files, const std::string& run, Config& config);
 
-// The base's checksum, where some of it is not trained, becomes a part of the run's identity.
-void identify_base(Session& session);
+// The base's checksum, which is a part of the run's identity where some of it is not trained; else empty.
+std::string needed_checksum(const Session& session);
 
 // The settings that differ from those of the run's state `last`, which is of `where`, and may. UserError where others
 // differ, or the base does.

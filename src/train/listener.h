@@ -30,6 +30,7 @@ inline bool is_due(const std::optional<int64_t>& every, int64_t step) {
 struct LoopState {
     FileSystem& files;
     const Session& session;
+    const References references;
     RunFolder& folder;
     Engine& engine;
     RunState state;

@@ -27,10 +27,11 @@ void LoopState::settle() {
     log.write_until(durable_step());
 }
 
-TrainLoop::TrainLoop(FileSystem& files, const Session& session, RunFolder& folder, Engine& engine, RunState state,
-                     TrajectoryLog* trajectory)
+TrainLoop::TrainLoop(FileSystem& files, const Session& session, References references, RunFolder& folder,
+                     Engine& engine, RunState state, TrajectoryLog* trajectory)
     : now_{.files = files,
            .session = session,
+           .references = std::move(references),
            .folder = folder,
            .engine = engine,
            .state = std::move(state),
@@ -125,7 +126,7 @@ void TrainLoop::step() {
     if (phase_is_due(session.phase, now_.state.progress)) run_phase();
     const int64_t start = now_ns(), number = now_.state.progress.step + 1;
     DataPosition position = now_.state.progress.position;
-    const StepBatch batch = next_batch(session, position);
+    const StepBatch batch = next_batch(session, now_.references, position);
     const Schedule& schedule = schedule_of(batch.sequence_length());
     const StepInput input{.micro = batch.micro(),
                           .params = {.seed = now_.state.identity.seed,

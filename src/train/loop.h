@@ -17,8 +17,8 @@ class TrainLoop {
   public:
     // The engine holds the state that `state` describes. `trajectory` keeps every step and ends with that state's;
     // null: the run has none. Everything outlives the loop.
-    TrainLoop(FileSystem& files, const Session& session, RunFolder& folder, Engine& engine, RunState state,
-              TrajectoryLog* trajectory);
+    TrainLoop(FileSystem& files, const Session& session, References references, RunFolder& folder, Engine& engine,
+              RunState state, TrajectoryLog* trajectory);
 
     // One more who is told, after all others. It outlives the loop.
     void add(StepListener& listener) { listeners_.push_back(&listener); }

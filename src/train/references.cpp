@@ -34,33 +34,37 @@ bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<
     return true;
 }
 
-// False where the file is not there, damaged, or of something else.
-bool load(FileSystem& files, const std::string& path, const std::string& key, Session& session) {
-    if (!files.exists(path)) return false;
+// Nothing where the file is not there, damaged, or of something else.
+std::optional<References> load(FileSystem& files, const std::string& path, const std::string& key,
+                               const RunData& data) {
+    if (!files.exists(path)) return std::nullopt;
     try {
         const Json json = parse_json(read_text(files, path, kFileBytesMax), path, ExitCode::storage);
-        return json.is_object() && json.value("version", 0) == kVersion && json.value("of", "") == key &&
-               take_numbers(json, "train", 2 * session.data->pair_count(), session.references) &&
-               take_numbers(json, "eval", 2 * session.data->eval_count(), session.eval_references);
+        References found;
+        const bool is_whole = json.is_object() && json.value("version", 0) == kVersion && json.value("of", "") == key &&
+                              take_numbers(json, "train", 2 * data.pair_count(), found.training) &&
+                              take_numbers(json, "eval", 2 * data.eval_count(), found.evaluated);
+        return is_whole ? std::optional(std::move(found)) : std::nullopt;
     } catch (const UserError& error) {
         log_warning("{}", error.what());
-        return false;
+        return std::nullopt;
     }
 }
 
-void compute(Session& session, Engine& engine) {
-    const RunData& data = *session.data;
+References compute(const RunData& data, Engine& engine) {
+    References found;
     log_info("computing the reference's log-likelihoods of {} pairs of answers", data.pair_count() + data.eval_count());
     const int64_t rows = 2 * data.pair_count();
     Activity finding("reference log-likelihoods", rows + 2 * data.eval_count());
-    session.references = row_losses(engine, rows, [&](int64_t first, int64_t count) {
+    found.training = row_losses(engine, rows, [&](int64_t first, int64_t count) {
         finding.done_to(first);
         return data.read_pairs(first / 2, count / 2);
     });
-    session.eval_references = row_losses(engine, 2 * data.eval_count(), [&](int64_t first, int64_t count) {
+    found.evaluated = row_losses(engine, 2 * data.eval_count(), [&](int64_t first, int64_t count) {
         finding.done_to(rows + first);
         return data.read_eval(first / 2, count / 2);
     });
+    return found;
 }
 
 // Runs share it where the same library multiplies: others find other bits. Empty where there is no cache.
@@ -85,9 +89,8 @@ bool use_shared(const Session& session, const std::string& key, Use use) {
     }
 }
 
-std::string text_of(const Session& session, const std::string& key) {
-    return Json({{"version", kVersion}, {"of", key}, {"train", session.references}, {"eval", session.eval_references}})
-               .dump() +
+std::string text_of(const References& found, const std::string& key) {
+    return Json({{"version", kVersion}, {"of", key}, {"train", found.training}, {"eval", found.evaluated}}).dump() +
            "\n";
 }
 
@@ -106,29 +109,33 @@ std::string references_key(FileSystem& files, const Session& session) {
                        fmt::join(session.config.ignore_config_keys, ","));
 }
 
-bool take_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
-                     bool reference_is_gone) {
+std::optional<References> take_references(FileSystem& files, const Session& session, const RunFolder& folder,
+                                          const std::string& key, bool reference_is_gone) {
     const std::string of_run = folder.file(kReferencesName);
-    if (load(files, of_run, key, session)) return true;
-    const bool is_known =
-        use_shared(session, key, [&](const std::string& path) { return load(files, path, key, session); });
-    if (is_known) write_text_atomic(files, of_run, text_of(session, key));
-    if (!is_known && reference_is_gone)
+    std::optional<References> found = load(files, of_run, key, *session.data);
+    if (found) return found;
+    use_shared(session, key, [&](const std::string& path) {
+        found = load(files, path, key, *session.data);
+        return found.has_value();
+    });
+    if (found) write_text_atomic(files, of_run, text_of(*found, key));
+    if (!found && reference_is_gone)
         throw UserError(ExitCode::storage, of_run, "does not hold the reference's log-likelihoods of this run")
             .hint("train_data, eval_data and eval_samples as they were; or begin again, with --overwrite");
-    return is_known;
+    return found;
 }
 
-void find_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
-                     Engine& engine) {
-    compute(session, engine);
-    const std::string text = text_of(session, key);
+References find_references(FileSystem& files, const Session& session, const RunFolder& folder, const std::string& key,
+                           Engine& engine) {
+    References found = compute(*session.data, engine);
+    const std::string text = text_of(found, key);
     write_text_atomic(files, folder.file(kReferencesName), text);
     use_shared(session, key, [&](const std::string& path) {
         files.make_folders(parent_folder(path));
         write_text_atomic(files, path, text);
         return true;
     });
+    return found;
 }
 
 }  // namespace windlass

@@ -6,6 +6,7 @@
 // model. Format: docs/format/references.md.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/file.h"
@@ -18,13 +19,12 @@ namespace windlass {
 // All that decides the numbers, as text. Reads the base through, so before an engine has taken its memory.
 std::string references_key(FileSystem& files, const Session& session);
 
-// Fills Session::references and eval_references with what was kept; false where nothing was. Throws UserError(storage)
-// where they are gone and the reference is, too.
-bool take_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
-                     bool reference_is_gone);
+// What was kept; nothing where nothing was. Throws UserError(storage) where they are gone and the reference is, too.
+std::optional<References> take_references(FileSystem& files, const Session& session, const RunFolder& folder,
+                                          const std::string& key, bool reference_is_gone);
 
-// Fills them with what this engine computes, and keeps them. The engine holds the reference's weights.
-void find_references(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key,
-                     Engine& engine);
+// What this engine computes, which is kept. The engine holds the reference's weights.
+References find_references(FileSystem& files, const Session& session, const RunFolder& folder, const std::string& key,
+                           Engine& engine);
 
 }  // namespace windlass

@@ -100,7 +100,7 @@ EngineSetup engine_setup(const Session& session) {
 }
 
 // Fills the engine with the weights that `masters` gives after `step`, brought to start.last() by the log.
-void replay_into(FileSystem& files, Session& session, const StartPoint& start, int64_t step, ReadMasters masters,
+void replay_into(FileSystem& files, const Session& session, const StartPoint& start, int64_t step, ReadMasters masters,
                  Engine& engine) {
     const std::string path = fmt::format("{}/{}", session.config.output_dir, kTrajectoryName);
     TrajectoryReader log = TrajectoryReader::open(files, path);
@@ -114,7 +114,7 @@ void replay_into(FileSystem& files, Session& session, const StartPoint& start, i
                 [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
 }
 
-void replay_store(FileSystem& files, Session& session, const StartPoint& start, const std::string& path,
+void replay_store(FileSystem& files, const Session& session, const StartPoint& start, const std::string& path,
                   Engine& engine) {
     Store store = Store::open(files, path, OpenMode::read);
     StoreMasters masters(store, session.model, session.first_weights());
@@ -151,7 +151,7 @@ void recall_steps(FileSystem& files, const Session& session, const StartPoint& s
 
 // A store may lag the log by at most the steps between two write-backs: their updates are deferred again. If it lags
 // more, it belongs to a plan with longer periods, or was moved here: it is written again.
-void begin_at_store(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+void begin_at_store(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
     const int64_t most = session.planned.plan.any(UpdateTime::next_forward) ? session.planned.plan.writeback_steps : 0;
     if (start.logged && start.logged->progress.step > start.state.progress.step + most)
         return replay_store(files, session, start, start.path, engine);
@@ -164,21 +164,21 @@ void begin_at_store(FileSystem& files, Session& session, const StartPoint& start
     engine.restore(store, session.first_weights());
 }
 
-void begin_at_checkpoint(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+void begin_at_checkpoint(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
     const std::string path = fmt::format("{}/{}", start.path, kStateFile);
     if (start.logged) return replay_store(files, session, start, path, engine);
     Store snapshot = Store::open(files, path, OpenMode::read);
     engine.restore(snapshot, session.first_weights());
 }
 
-void begin_at_model(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+void begin_at_model(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
     check_tied(session.folder, session.model);
     if (!start.logged) return engine.fill(0, run_state_text({.identity = session.identity}), session.first_weights());
     replay_into(files, session, start, 0, session.first_weights(), engine);
 }
 
 // Fills the engine from where the run starts, and returns the state that it then holds.
-RunState begin(FileSystem& files, Session& session, const StartPoint& start, Engine& engine) {
+RunState begin(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
     const Activity reading("reading weights", div_up(session.model.param_count(), kChunkElements),
                            {.counts_engine_work = true});
     switch (start.from) {
@@ -213,21 +213,6 @@ std::optional<TrajectoryLog> open_trajectory(FileSystem& files, const Session& s
     return TrajectoryLog::begin(
         files, folder.path(), session, state, at_base ? session.config.model : start.path,
         [&](int param, int64_t first, std::span<float> out) { engine.read_masters(param, first, out); });
-}
-
-// Sets what follows from the magnitudes of the base's weights. The scales of a resumed run are those that it began
-// with.
-void look_at_base(Session& session, const Identity* recorded) {
-    const bool scales = is_kept_in_8_bits(session.model), sparse = session.config.sparse_share < 1;
-    if (sparse || (scales && recorded == nullptr)) {
-        check_tied(session.folder, session.model);
-        set_by_magnitudes(session.model, session.config.sparse_share, session.first_weights());
-    }
-    if (!scales) return;
-    session.identity.scale_exponents = scale_exponents(session.model);
-    if (recorded == nullptr || recorded->scale_exponents == session.identity.scale_exponents) return;
-    throw UserError(ExitCode::model, session.config.model, "is not the model that this run began with")
-        .hint("the model folder that this run started from");
 }
 
 // The store of an engine that holds the reference; it is gone when the run's own is made.
@@ -266,7 +251,8 @@ void tell_of_other_run(FileSystem& files, const Session& session) {
 // If the run's adapter has been trained already, the base computes them with a fresh adapter, which adds zeros. This
 // engine is gone before the run's own takes its memory, and no kill leaves a run that begins without
 // its adapter.
-void find_references_of_base(FileSystem& files, Session& session, const RunFolder& folder, const std::string& key) {
+References find_references_of_base(FileSystem& files, const Session& session, const RunFolder& folder,
+                                   const std::string& key) {
     EngineSetup setup = engine_setup(session);
     const std::string store = setup.store_path = reference_store_path(session.store_path);
     const auto remove_store = [&] {
@@ -276,12 +262,13 @@ void find_references_of_base(FileSystem& files, Session& session, const RunFolde
         Engine engine(files, std::move(setup));
         engine.fill(0, run_state_text({.identity = session.identity}),
                     first_masters(session.folder, session.model, session.identity.seed));
-        find_references(files, session, folder, key, engine);
+        References found = find_references(files, session, folder, key, engine);
+        remove_store();
+        return found;
     } catch (...) {
         remove_store();
         throw;
     }
-    remove_store();
 }
 
 // Its evaluation and its folders are made up for where a stop left them out.
@@ -305,21 +292,22 @@ struct StepsDone {
     TrainResult result;
     RunState state;  // that they came to
 };
-StepsDone run_steps(FileSystem& files, Session& session, RunFolder& folder, const StartPoint& start,
+StepsDone run_steps(FileSystem& files, const Session& session, RunFolder& folder, const StartPoint& start,
                     const TraceRequest& trace) {
     // The base's log-likelihoods can be computed while the base exists: until the first step, or with an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
     const std::string key = needs_references(session) ? references_key(files, session) : "";
-    const bool lacks_references =
-        needs_references(session) && !take_references(files, session, folder, key, has_stepped && !has_base);
-    const bool has_learnt = session.adapter || has_stepped;
-    if (lacks_references && has_learnt) find_references_of_base(files, session, folder, key);
+    std::optional<References> references;
+    if (needs_references(session)) references = take_references(files, session, folder, key, has_stepped && !has_base);
+    const bool has_learnt = session.adapter || has_stepped, lacks_references = needs_references(session) && !references;
+    if (lacks_references && has_learnt) references = find_references_of_base(files, session, folder, key);
     Engine engine(files, engine_setup(session));
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
-    if (lacks_references && !has_learnt) find_references(files, session, folder, key, engine);
-    TrainLoop loop(files, session, folder, engine, std::move(state), trajectory ? &*trajectory : nullptr);
+    if (lacks_references && !has_learnt) references = find_references(files, session, folder, key, engine);
+    TrainLoop loop(files, session, references.value_or(References()), folder, engine, std::move(state),
+                   trajectory ? &*trajectory : nullptr);
     std::optional<TraceWriter> writer;
     if (!trace.path.empty()) loop.add(writer.emplace(files, trace));
     TrainResult result = loop.run();
@@ -357,7 +345,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const bool resumes = start.resumes();
     if (resumes) keep_date(files, folder.path(), config);
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);
-    identify_base(session);
+    session.identity.base_checksum = needed_checksum(session);
     std::vector<std::string> changed;
     if (resumes) {
         const RunState& last = start.last();
@@ -389,7 +377,6 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     const std::string plan = plan_text(session) + kFits;
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     keep_changed_texts(files, session, folder);
-    look_at_base(session, resumes ? &start.last().identity : nullptr);
     // An emulated device's memory is the process's too.
     if (config.was_given("ram"))
         enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
