@@ -29,6 +29,11 @@ struct Arguments {
     DType dtype = DType::bf16;
     bool recompute = false, table = false, seeded = false, small_probe = false, digest = false, profile = false;
     DeviceId id() const { return parse_device(device, "--device"); }
+    std::optional<UpdateTime> update_time() const {
+        if (update == "after_backward") return UpdateTime::after_backward;
+        if (update == "in_backward") return UpdateTime::in_backward;
+        return update == "next_forward" ? std::optional(UpdateTime::next_forward) : std::nullopt;
+    }
     bool on_card() const { return id().kind == DeviceKind::cuda; }
     bool profiles() const { return profile || !on_card(); }
 };

@@ -89,11 +89,11 @@ EngineSetup make_setup(const Arguments& a, ModelFolder& folder, const Machine& m
                       .kernel_path = kernel_path(a.id()),
                       .state_format = a.options.state_format,
                       .gradient_format = a.gradients};
-    const PlanRequest request{.policy = a.policy,
-                              .recompute = a.recompute               ? "true"
-                                           : a.policy == "in_memory" ? "false"
-                                                                     : "auto",
-                              .update_time = a.update,
+    const PlanRequest request{.policy = a.policy == "auto" ? "" : a.policy,
+                              .recompute = a.recompute               ? std::optional(true)
+                                           : a.policy == "in_memory" ? std::optional(false)
+                                                                     : std::nullopt,
+                              .update_time = a.update_time(),
                               .device = a.id(),
                               .threads = a.threads,
                               .budgets = {.ram = a.ram, .disk = int64_t{1} << 50, .device = a.device_memory},

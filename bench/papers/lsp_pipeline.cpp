@@ -17,9 +17,9 @@ struct Waiting {
 };
 
 // One server with a queue.
-class Stage {
+class PipelineStage {
   public:
-    Stage(double seconds, int last_in) : seconds_(seconds), last_in_(last_in) {}
+    PipelineStage(double seconds, int last_in) : seconds_(seconds), last_in_(last_in) {}
     void put(int step, int layer) { waiting_.push_back({step, layer, arrivals_++}); }
     void start(double now) {
         if (done_at_ != kNever || waiting_.empty()) return;
@@ -62,7 +62,7 @@ class Pipeline {
         double now = 0;
         while (step_ <= kSteps) {
             start_device(now);
-            for (Stage* stage : {&down_, &host_, &up_}) stage->start(now);
+            for (PipelineStage* stage : {&down_, &host_, &up_}) stage->start(now);
             now = std::min({device_done_, down_.done_at(), host_.done_at(), up_.done_at()});
             if (up_.done_at() <= now) current_[static_cast<size_t>(up_.finish().layer)] += 1;
             if (host_.done_at() <= now) pass_on(host_, up_);
@@ -73,7 +73,7 @@ class Pipeline {
     }
 
   private:
-    static void pass_on(Stage& from, Stage& to) {
+    static void pass_on(PipelineStage& from, PipelineStage& to) {
         const Waiting layer = from.finish();
         to.put(layer.step, layer.layer);
     }
@@ -97,7 +97,7 @@ class Pipeline {
     }
 
     LayerCosts costs_;
-    Stage down_, host_, up_;
+    PipelineStage down_, host_, up_;
     std::vector<int> current_;  // by layer: updates that are there
     std::vector<double> ends_;
     int step_ = 0, layer_ = 0;

@@ -129,7 +129,7 @@ PlannedStep LayerWise::planned(bool visits) const {
     const Numerics numerics = numerics_of_layers();
     const Machine machine = machine_of(costs_, model, recipe);
     const PlanRequest request{.policy = "host_stream",
-                              .recompute = "false",
+                              .recompute = false,
                               .device = {DeviceKind::fake, 0, true},
                               .threads = kHostThreads,
                               .schedules = {step_request()}};

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "config/choices.h"
 #include "data/data.h"
 #include "data/generation_config.h"
 #include "format/side_files.h"
@@ -65,7 +66,7 @@ std::string template_beside(FileSystem& files, const std::string& folder) {
 
 std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {
     if (config.chat_template == "none") return std::nullopt;
-    const std::optional<ChatTemplateSource> source = config.chat_template == "auto"
+    const std::optional<ChatTemplateSource> source = is_open(config.chat_template)
                                                          ? models_template(files, config)
                                                          : read_chat_template(files, config.chat_template);
     if (!source) return std::nullopt;

@@ -9,6 +9,7 @@
 #include "base/index.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "config/choices.h"
 #include "data/chats.h"
 #include "data/task_answers.h"
 #include "data/token_folder.h"
@@ -50,16 +51,8 @@ RowChoice choose_rows(int64_t count, const Config& config) {
     return choice;
 }
 
-Truncation truncation_of(const std::string& name) {
-    if (name == "drop") return Truncation::drop;
-    if (name == "left") return Truncation::left;
-    if (name == "right") return Truncation::right;
-    if (name == "split") return Truncation::split;
-    return Truncation::error;
-}
-
 bool has_pairs(const Config& config) {
-    return compares_pairs(*objective_from_name(config.objective));
+    return compares_pairs(objective_of(config));
 }
 
 // Pairs train answers; what else train_on_prompt asks for of them is their loss's (StepBatch::set_pairs).
@@ -67,10 +60,9 @@ bool trains_prompts(const Config& config) {
     return config.train_on_prompt && !has_pairs(config);
 }
 
-TrainTurns train_turns_of(const Config& config) {
+TrainTurns trained_turns(const Config& config) {
     if (has_pairs(config)) return TrainTurns::assistant;
-    if (config.train_on_prompt || config.train_turns == "all") return TrainTurns::all;
-    return config.train_turns == "last" ? TrainTurns::last : TrainTurns::assistant;
+    return config.train_on_prompt ? TrainTurns::all : train_turns_of(config);
 }
 
 // The two rows of a pair, the preferred answer first.
@@ -171,10 +163,10 @@ double RowOrder::passes(const DataPosition& position) const {
 }
 
 RowsOptions rows_options(const Config& config) {
-    const bool is_auto = config.truncation == "auto";
+    const std::optional<Truncation> truncation = truncation_of(config);
     return {.max_length = config.max_length,
-            .truncation = is_auto ? Truncation::drop : truncation_of(config.truncation),
-            .text_truncation = is_auto ? std::optional(Truncation::split) : std::nullopt,
+            .truncation = truncation.value_or(Truncation::drop),
+            .text_truncation = truncation ? std::nullopt : std::optional(Truncation::split),
             .train_on_prompt = trains_prompts(config),
             .add_eos = config.add_eos,
             .skip_malformed = config.skip_malformed,
@@ -187,13 +179,13 @@ RowsOptions rows_options(const Config& config) {
                        .output = config.output_field,
                        .messages = config.messages_field},
             .chat_template = config.chat_template,
-            .train_turns = train_turns_of(config),
+            .train_turns = trained_turns(config),
             .pairs = has_pairs(config)};
 }
 
 RunData::RunData(RowOrder order, const Config& config)
     : order_(std::move(order)),
-      objective_(*objective_from_name(config.objective)),
+      objective_(objective_of(config)),
       train_samples_(config.train_samples),
       packing_(config.packing) {}
 
@@ -212,7 +204,7 @@ RunData RunData::open_cached(FileSystem& files, const Config& config, const Toke
     const std::optional<ChatFormat> chats = open_chats_of(files, config, tokenizer, paths);
     if (chats) options.chats = &*chats;
     std::string date = chats && chats->prints_date() ? chats->date() : "";
-    const bool is_models = config.chat_template == "auto" && adapters_template(files, config).empty();
+    const bool is_models = is_open(config.chat_template) && adapters_template(files, config).empty();
     std::string own_template = chats && !is_models ? chats->text() : "";
     TokenCache train = open_token_cache(files, config.cache_dir, config.train_data, options, tokenizer);
     RowChoice choice = choose_rows(pairs ? train.size() / 2 : train.size(), config);
@@ -242,7 +234,7 @@ RunData RunData::open_task(FileSystem& files, const Config& config, const Tokeni
         .max_length = config.max_length, .add_eos = config.add_eos, .skip_malformed = config.skip_malformed};
     const RowChoice choice = choose_rows(count_task_rows(files, config.train_data), config);
     TaskSet train = read_task_set(files, task, config.train_data, choice.train, options, tokenizer);
-    if (const Objective objective = *objective_from_name(config.objective); writes_answers(objective)) {
+    if (const Objective objective = objective_of(config); writes_answers(objective)) {
         require_written_answers(task, objective);
         make_room_for_answers(train, config.max_length, tokenizer);
     }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "config/module_pattern.h"
 #include "data/module_names.h"
 #include "model/adapters/adapter.h"
@@ -136,7 +137,8 @@ int64_t projector_width(const Config& config, const ModelSpec& model, const std:
         width = std::min(width.value_or(within), within);
     };
     limit("lsp_host_bytes", config.lsp_host_bytes, kStateBytes);
-    limit("lsp_link_bytes", config.lsp_link_bytes, kGradientBytes + (config.dtype == "f32" ? 4 : 2));
+    limit("lsp_link_bytes", config.lsp_link_bytes,
+          kGradientBytes + dtype_bytes(compute_type_of(config).value_or(DType::bf16)));
     return width.value_or(std::max<int64_t>(1, model.hidden / 2));
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "config/choices.h"
 #include "method/forward_only/magnitude_limits.h"
 #include "model/families.h"
 #include "model/load.h"
@@ -19,12 +20,12 @@ namespace windlass {
 namespace {
 
 // What is only read needs no low halves: in 8 or 4 bits it is a fraction of the files.
-void keep_narrow(OpenModel& opened, const std::string& weight_storage, DType compute) {
-    if (weight_storage == "as_file" || weight_storage == "split") return;
+void keep_narrow(OpenModel& opened, KeptAs kept, DType compute) {
+    if (kept == KeptAs::as_file || kept == KeptAs::split) return;
     TrainedModel& model = opened.model;
     set_store(model, StoreType::as_file);
     if (model.adapter) keep_frozen_as(model, compute);  // an adapter in f32 does not widen the base
-    weight_storage == "f8" ? keep_in_8_bits(model) : keep_in_4_bits(model);
+    kept == KeptAs::f8 ? keep_in_8_bits(model) : keep_in_4_bits(model);
     set_by_magnitudes(model, /*sparse_share=*/1, opened.weights());
 }
 
@@ -33,8 +34,8 @@ void keep_narrow(OpenModel& opened, const std::string& weight_storage, DType com
 Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config, InferenceShape shape,
                      OpProfile* profile)
     : files_(files) {
-    const DType compute = resolve_compute(config.dtype, opened.model);
-    keep_narrow(opened, config.weight_storage, compute);
+    const DType compute = resolve_compute(config, opened.model);
+    keep_narrow(opened, kept_as(config.weight_storage), compute);
     const int threads = config.threads ? static_cast<int>(*config.threads) : default_threads();
     const LocalMachine local = local_machine(files, config, threads, /*cases=*/{});
     if (!local.note.empty()) log_info("note: {}", local.note);
@@ -44,7 +45,7 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config,
                             .sequence_lengths = std::move(shape.sequence_lengths),
                             .kernel_path = kernel_path(local.device)};
     const Recipe recipe = forward_recipe();
-    const PlanRequest request{.policy = config.policy,
+    const PlanRequest request{.policy = policy_of(config).value_or(""),
                               .device = local.device,
                               .threads = threads,
                               .budgets = local.budgets,

@@ -24,10 +24,10 @@ std::vector<Part> parts_of(const TrainedModel& model, const Recipe& recipe, cons
                            const SavedRanks& ranks) {
     const SpaceInput input = space_input(model, ranks);
     std::vector<Part> parts;
-    bool known = request.policy == "auto";
+    bool known = request.policy.empty();
     for (const Policy* policy : all_policies()) {
         known = known || policy->name == request.policy;
-        if (request.policy != "auto" && request.policy != policy->name) continue;
+        if (!request.policy.empty() && request.policy != policy->name) continue;
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);

@@ -43,9 +43,10 @@ class PlanStopped : public std::exception {
 };
 
 struct PlanRequest {
-    std::string policy = "auto";       // auto | in_memory | host_stream | three_tier
-    std::string recompute = "auto";    // auto | true | false
-    std::string update_time = "auto";  // auto | after_backward | in_backward | next_forward
+    std::string policy;  // in_memory, host_stream or three_tier; empty: any
+    // Nothing: the planner chooses.
+    std::optional<bool> recompute;
+    std::optional<UpdateTime> update_time;  // not at_once, which methods ask for
     DeviceId device;
     int threads = 1;
     Budgets budgets;

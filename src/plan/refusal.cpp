@@ -24,7 +24,7 @@ std::string flags_of(const Refused& refused, const PlanRequest& request) {
     std::string flags;
     if (!has(request, ScheduleRequest::Kind::train)) return flags;
     if (refused.policy != request.policy) flags += fmt::format(" --policy {}", refused.policy);
-    if (refused.recomputes && request.recompute != "true") flags += " --gradient-checkpointing true";
+    if (refused.recomputes && request.recompute != true) flags += " --gradient-checkpointing true";
     return flags;
 }
 
@@ -141,7 +141,8 @@ NoFit nearest_fit(const std::vector<Refused>& refused, const PlanRequest& reques
                   bool shrinks) {
     const Nearest nearest(refused);
     if (nearest.any == nullptr)
-        throw UserError(ExitCode::usage, "policy", "{} has no plan for {}", request.policy, device_name(request.device))
+        throw UserError(ExitCode::usage, "policy", "{} has no plan for {}",
+                        request.policy.empty() ? "auto" : request.policy, device_name(request.device))
             .hint("policy: auto");
     const Refused* closest = nearest.any;
     for (const Refused* each : {nearest.memory_and_device, nearest.device, nearest.memory})

@@ -290,9 +290,8 @@ std::string Engine::reopen() {
 
 std::string Engine::restore(Store& snapshot, const ReadMasters& base) {
     const EngineSetup& setup = impl_->setup;
-    const bool holds_all = std::ssize(snapshot.layout().params) == setup.model.param_size();  // in earlier versions
-    const std::vector<int> held = holds_all ? store_order(setup.model) : stored_params(setup.model, 1);
-    require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, held, 1, ""), snapshot.file().path());
+    const std::vector<int> held = stored_params(setup.model, 1);
+    require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, 1, ""), snapshot.file().path());
     const std::string run_state = snapshot.committed_run_state();
     impl_->begin(snapshot.committed_step(), run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
         const auto found = std::ranges::find(held, chunk.param);

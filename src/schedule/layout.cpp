@@ -47,11 +47,7 @@ std::vector<int> stored_params(const TrainedModel& model, int versions) {
 }
 
 StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta) {
-    return store_layout(model, recipe, stored_params(model, versions), versions, std::move(meta));
-}
-
-StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, std::span<const int> params, int versions,
-                         std::string meta) {
+    const std::vector<int> params = stored_params(model, versions);
     int widest = 1;
     bool has_low = false;
     for (const int index : params) {

@@ -52,9 +52,6 @@ inline int64_t squares_bytes(int64_t numel) {
 std::vector<int> stored_params(const TrainedModel& model, int versions);
 // A store of these: weights, low halves and state, chunk by chunk.
 StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int versions, std::string meta);
-// The same with other parameters: snapshots of earlier versions hold all of them.
-StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, std::span<const int> params, int versions,
-                         std::string meta);
 // Bytes of the file of a working store, at most: with room for what the run says of itself in it.
 int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe);
 

@@ -77,7 +77,6 @@ struct MoveTask {
     std::vector<MovePiece> pieces;
 };
 inline constexpr int64_t kTokenBytes = 4 * sizeof(int32_t);  // of the vectors, for each token
-
 // Which updates of past steps an act on arrival applies to a parameter. last: that of the step before, since the
 // weights are updated where they live. deferred: all since they were last written back.
 enum class Applies : uint8_t { none, last, deferred };
@@ -238,8 +237,7 @@ struct ScheduleSet {
 
 // When a task ran, or would: seconds since the step began.
 struct TaskSpan {
-    double start_s = 0;
-    double end_s = 0;
+    double start_s = 0, end_s = 0;
 };
 
 // Sum of demands: of a step on the average, where not every step's updates are written back.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "plan/refusal.h"
 #include "session/run_text.h"
 
@@ -34,9 +35,10 @@ std::optional<Planned> plan_format(const Session& session, const MethodAdvice& w
     variation.adapter = wanted.adapter;
     variation.weight_storage = wanted.weight_storage;
     variation.state_format = format;
-    variation.policy = variation.update_time = "auto";
+    variation.policy.clear();
+    variation.update_time.reset();
     if (const auto writes = static_cast<double>(variation.step_disk_writes); writes > 0) {
-        const double own = steps_for_one_of_adam(find_method(session.config.method), session.method_options);
+        const double own = steps_for_one_of_adam(method_of(session.config), session.method_options);
         variation.step_disk_writes = std::max<int64_t>(1, static_cast<int64_t>(writes * own / wanted.steps_factor));
     }
     std::optional<Planned> planned = plan_variation(session, variation, should_stop);
@@ -49,7 +51,7 @@ std::optional<Planned> plan_format(const Session& session, const MethodAdvice& w
 std::string name_of(const Session& session, const MethodAdvice& wanted) {
     if (wanted.adapter.empty()) return wanted.method;
     const bool own = wanted.adapter == session.config.adapter;
-    return fmt::format("{}, {}{}", wanted.method, wanted.weight_storage == "nf4" ? "q" : "",
+    return fmt::format("{}, {}{}", wanted.method, kept_as(wanted.weight_storage) == KeptAs::nf4 ? "q" : "",
                        own ? session.model.adapter->kind : wanted.adapter);
 }
 
@@ -65,7 +67,7 @@ int place_of(const Session& session, const MethodAdvice& each) {
 // The session's own plan answers for its method, unless a part of it was fixed that others are free to choose.
 std::optional<Planned> plan_of_session(const Session& session, const MethodAdvice& wanted) {
     const PlanRequest& request = session.request;
-    const bool is_free = request.policy == "auto" && request.update_time == "auto";
+    const bool is_free = request.policy.empty() && !request.update_time;
     if (!is_of_session(session, wanted) || !is_free) return std::nullopt;
     Planned planned = without_schedules(session.planned);
     planned.step = in_rounds(planned.step, session.rounds_most);
@@ -75,7 +77,7 @@ std::optional<Planned> plan_of_session(const Session& session, const MethodAdvic
 // With the format of the state that the session has, or, where any may be taken, the first that fits.
 std::optional<Planned> plan_any_format(const Session& session, const MethodAdvice& wanted,
                                        const ShouldStop& should_stop) {
-    if (session.config.state_format != "auto" || is_forward_only(find_method(wanted.method)))
+    if (state_format_of(session.config) || is_forward_only(find_method(wanted.method)))
         return plan_format(session, wanted, session.method_options.state_format, should_stop);
     for (const StateFormat format : kStateFormats) {
         if (std::optional<Planned> planned = plan_format(session, wanted, format, should_stop)) return planned;
@@ -167,7 +169,7 @@ void plan_method(const Session& session, const ShouldStop& should_stop, MethodAd
 RunCosts run_costs(const Session& session) {
     RunCosts costs;
     if (session.total_steps() > 0) costs.steps = session.total_steps();
-    const double factor = steps_for_one_of_adam(find_method(session.config.method), session.method_options);
+    const double factor = steps_for_one_of_adam(method_of(session.config), session.method_options);
     costs.steps = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(costs.steps) / factor));
     if (session.machine.endurance_bytes > 0) costs.endurance_bytes = session.machine.endurance_bytes;
     return costs;
@@ -184,20 +186,21 @@ namespace {
 // of a refusal: an override would lose against a flag that is given already.
 std::vector<std::pair<std::string, Config>> other_configs(const Config& config) {
     std::string placement;
-    if (config.policy != "auto") placement += " --policy auto";
-    if (config.update_time != "auto") placement += " --update-time auto";
+    if (!is_open(config.policy)) placement += " --policy auto";
+    if (update_time_of(config)) placement += " --update-time auto";
     std::vector<std::pair<std::string, Config>> others;
     const auto add = [&](const std::string& flags) -> Config& {
         Config& other = others.emplace_back(flags, config).second;
         other.policy = other.update_time = "auto";
         return other;
     };
-    const std::string recompute = config.gradient_checkpointing == "auto" ? "" : " --gradient-checkpointing auto";
+    const std::string recompute = !recompute_of(config) ? "" : " --gradient-checkpointing auto";
     if (const std::string flags = placement + recompute; !flags.empty())
         add(flags.substr(1)).gradient_checkpointing = "auto";
-    const bool backward = !is_forward_only(find_method(config.method));
+    const bool backward = !is_forward_only(method_of(config));
     if (backward && config.adapter.empty()) add("--adapter lora" + placement).adapter = "lora";
-    if (backward && config.weight_storage != "nf4" && (config.adapter.empty() || config.adapter == "lora")) {
+    if (backward && kept_as(config.weight_storage) != KeptAs::nf4 &&
+        (config.adapter.empty() || config.adapter == "lora")) {
         Config& other = add("--adapter qlora" + placement);
         other.adapter = "lora";
         other.weight_storage = "nf4";
@@ -214,7 +217,7 @@ std::vector<std::pair<std::string, Config>> other_configs(const Config& config) 
 std::string_view steps_with(const Config& config, const Session& other) {
     if (other.config.method == config.method) return "the same number of";
     if (other.recipe.probes()) return "many times as many";
-    return is_forward_only(find_method(config.method)) ? "far fewer" : "the same number of";
+    return is_forward_only(method_of(config)) ? "far fewer" : "the same number of";
 }
 
 }  // namespace

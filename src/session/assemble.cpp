@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "config/param_group_text.h"
 #include "data/chats.h"
 #include "data/generation_config.h"
@@ -24,7 +25,7 @@ namespace {
 MethodOptions method_options(const Config& config, const std::optional<RunState>& recorded) {
     MethodOptions options = method_options(config);
     if (!recorded) return options;
-    if (config.state_format == "auto") options.state_format = recorded->identity.numerics.state_format;
+    if (!state_format_of(config)) options.state_format = recorded->identity.numerics.state_format;
     if (!config.directions) options.directions = recorded->identity.directions;
     return options;
 }
@@ -53,7 +54,7 @@ std::string merge_note(const Recipe& recipe) {
 
 // Lengths are a part of numerics: rows to evaluate on that came later have to do with those of the run.
 void require_room(const RunSpec& run, const Identity& recorded) {
-    if (!run.data || run.identity.data_fingerprint != recorded.data_fingerprint) return;
+    if (!run.data || run.data->fingerprint() != recorded.data_fingerprint) return;
     const int64_t longest = std::ranges::max(run.data->sequence_lengths(run.config.max_length));
     if (longest > recorded.numerics.sequence_lengths.back())
         throw UserError(ExitCode::usage, "eval_data", "a row has {} tokens, the run was begun with rows of {} at most",
@@ -64,10 +65,10 @@ void require_room(const RunSpec& run, const Identity& recorded) {
 // But for what the planner chooses.
 Numerics numerics_of(const RunSpec& run, const std::optional<RunState>& recorded) {
     Numerics numerics;
-    numerics.compute = resolve_compute(run.config.dtype, run.model);
+    numerics.compute = resolve_compute(run.config, run.model);
     numerics.kernel_path = kernel_path(computing_device(run.config));
     numerics.state_format = run.method_options.state_format;
-    numerics.gradient_format = *gradient_format_from_name(run.config.gradient_format);
+    numerics.gradient_format = gradient_format_of(run.config);
     const auto [rows, count] = micro_choices(run, recorded).front();
     numerics.micro_batch_size = rows;
     numerics.micro_batches = count;
@@ -87,14 +88,15 @@ Numerics numerics_of(const RunSpec& run, const std::optional<RunState>& recorded
 int64_t most_rounds(FileSystem& files, const Config& config, const Recipe& recipe) {
     if (!writes_answers(config, recipe)) return 1;
     const TaskSpec task = find_task(files, config.task);
-    require_written_answers(task, *objective_from_name(config.objective));
+    require_written_answers(task, objective_of(config));
     return task.max_new_tokens;
 }
 
 // Something is kept as it was asked for. A matrix in 4 bits is never written: it stays as it is, or its updates are
 // kept apart.
 void require_narrow(const Config& config, const Recipe& recipe, const TrainedModel& model) {
-    const bool asks = config.weight_storage == "f8" || config.weight_storage == "nf4";
+    const KeptAs kept = kept_as(config.weight_storage);
+    const bool asks = kept == KeptAs::f8 || kept == KeptAs::nf4;
     if (asks && !is_kept_in_8_bits(model) && !is_kept_in_4_bits(model))
         throw UserError(ExitCode::usage, "weight_storage",
                         "{} is for weights that are not split masters, but method {} trains every matrix as one",
@@ -143,32 +145,38 @@ Samples samples_of(FileSystem& files, const RunSpec& run) {
     return windlass::samples_of(run.config, *run.tokenizer, run.model, chats);
 }
 
-// Sets what follows from the magnitudes of the base's weights. The scales of a resumed run are those that it began
-// with.
-void look_at_base(RunSpec& run, const Identity* recorded) {
-    const bool scales = is_kept_in_8_bits(run.model), sparse = run.config.sparse_share < 1;
-    if (sparse || (scales && recorded == nullptr)) {
-        check_tied(run.folder, run.model);
-        set_by_magnitudes(run.model, run.config.sparse_share, run.first_weights());
-    }
-    if (!scales) return;
-    run.identity.scale_exponents = scale_exponents(run.model);
-    if (recorded == nullptr || recorded->scale_exponents == run.identity.scale_exponents) return;
-    throw UserError(ExitCode::model, run.config.model, "is not the model that this run began with")
+// With what follows from the magnitudes of the base's weights. The scales of a resumed run are those that it began
+// with; that its weights are kept otherwise now is refused elsewhere, by name.
+TrainedModel with_magnitudes(const RunSpec& run, const Identity* recorded) {
+    TrainedModel model = run.model;
+    const bool scales = is_kept_in_8_bits(model), sparse = run.config.sparse_share < 1;
+    if (recorded != nullptr && recorded->weight_storage != run.config.weight_storage) return model;
+    if (!sparse && (!scales || recorded != nullptr)) return model;
+    check_tied(run.folder, model);
+    set_by_magnitudes(model, run.config.sparse_share, run.first_weights());
+    return model;
+}
+
+void require_same_scales(const Config& config, const TrainedModel& model, const Identity& recorded) {
+    if (!is_kept_in_8_bits(model) || recorded.weight_storage != config.weight_storage ||
+        recorded.scale_exponents == scale_exponents(model))
+        return;
+    throw UserError(ExitCode::model, config.model, "is not the model that this run began with")
         .hint("the model folder that this run started from");
 }
 
-// How its parameters are trained, kept and changed between steps.
-void set_up_model(RunSpec& run, const std::optional<RunState>& recorded) {
+// The sources' model as the run trains and keeps it.
+TrainedModel model_of(const RunSpec& run, const std::optional<RunState>& recorded) {
     const Config& config = run.config;
-    group_parameters(config, run.model);
-    set_kept_types(config, run.recipe, run.model);
-    require_narrow(config, run.recipe, run.model);
-    run.phase = phase_settings(config, run.recipe, run.model);
-    if (run.phase.every > 0) run.phase.phase->set_up(run.model);
-    if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(run.model))
-        set_scale_exponents(recorded->identity.scale_exponents, config.model, run.model);
-    if (run.recipe.probes()) run.model = in_sublayers(run.model);
+    TrainedModel model(run.spec);
+    group_parameters(config, model);
+    set_kept_types(config, run.recipe, model);
+    require_narrow(config, run.recipe, model);
+    if (const PhaseSettings phase = phase_settings(config, run.recipe, model); phase.every > 0)
+        phase.phase->set_up(model);
+    if (recorded && recorded->identity.weight_storage == config.weight_storage && is_kept_in_8_bits(model))
+        set_scale_exponents(recorded->identity.scale_exponents, config.model, model);
+    return run.recipe.probes() ? in_sublayers(std::move(model)) : model;
 }
 
 Identity identity_of(const RunSpec& run, const std::optional<RunState>& recorded) {
@@ -192,7 +200,8 @@ RunSpec assemble(FileSystem& files, Sources sources, const std::optional<RunStat
     RunSpec run(std::move(sources));
     run.method_options = method_options(run.config, recorded);
     run.recipe = make_recipe(run.config.method, run.method_options);
-    set_up_model(run, recorded);
+    run.model = model_of(run, recorded);
+    run.phase = phase_settings(run.config, run.recipe, run.model);
     if (run.phase.every > 0) run.config.lsp_refresh = run.phase.every;
     run.generation_config = changed_generation_config(files, run);
     run.samples = samples_of(files, run);
@@ -202,7 +211,10 @@ RunSpec assemble(FileSystem& files, Sources sources, const std::optional<RunStat
     for (const std::string& note : {trained_note(run.model), merge_note(run.recipe), stop_note(run)}) {
         if (!note.empty()) run.notes.push_back(note);
     }
-    if (use == ConfigUse::train) look_at_base(run, recorded ? &recorded->identity : nullptr);
+    if (use != ConfigUse::train) return run;
+    run.model = with_magnitudes(run, recorded ? &recorded->identity : nullptr);
+    if (recorded) require_same_scales(run.config, run.model, recorded->identity);
+    if (is_kept_in_8_bits(run.model)) run.identity.scale_exponents = scale_exponents(run.model);
     return run;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "session/cheaper_changes.h"
 
 namespace windlass {
@@ -50,23 +51,25 @@ bool offers_adapter(const Session& session, const MethodAdvice& each) {
 // As it was planned: by any policy.
 CheaperSettings method_settings(const Session& session, const MethodAdvice& each) {
     const Config& config = session.config;
-    const bool is_qlora = each.adapter == "lora" && each.weight_storage == "nf4";
+    const bool is_qlora = each.adapter == "lora" && kept_as(each.weight_storage) == KeptAs::nf4;
     CheaperSettings settings;
     if (each.method != config.method) settings.emplace_back("method", each.method);
     if (each.adapter != config.adapter) settings.emplace_back("adapter", is_qlora ? "qlora" : each.adapter);
     if (each.weight_storage != config.weight_storage && (!is_qlora || each.adapter == config.adapter))
         settings.emplace_back("weight_storage", each.weight_storage);
     const Method& method = find_method(each.method);
-    if (config.gradient_format != "f32" && (method.recipe({}).uses_gradients_at_once() || method.recipe({}).probes()))
+    if (gradient_format_of(config) != GradientFormat::f32 &&
+        (method.recipe({}).uses_gradients_at_once() || method.recipe({}).probes()))
         settings.emplace_back("gradient_format", "f32");
-    if (session.request.policy != "auto") settings.emplace_back("policy", "auto");
-    if (session.request.update_time != "auto") settings.emplace_back("update_time", "auto");
+    if (!session.request.policy.empty()) settings.emplace_back("policy", "auto");
+    if (session.request.update_time) settings.emplace_back("update_time", "auto");
     return settings;
 }
 
 std::string method_changes(const Session& session, const MethodAdvice& each, double factor) {
     if (each.adapter != session.config.adapter)
-        return each.weight_storage == "nf4" ? "trains an adapter, over weights in 4 bits" : "trains an adapter";
+        return kept_as(each.weight_storage) == KeptAs::nf4 ? "trains an adapter, over weights in 4 bits"
+                                                           : "trains an adapter";
     return factor == 1 ? "" : fmt::format("{:.2g} times the steps", factor);
 }
 

@@ -75,9 +75,9 @@ ChangeKind more_of_the_device(const Session& session) {
 ChangeKind planners_choice(const Session& session) {
     ChangeKind kind;
     const Variation now = variation_of(session);
-    for (const auto field : {&Variation::recompute, &Variation::update_time, &Variation::policy}) {
-        if (now.*field != kAuto) kind.emplace_back([field](Variation& variation) { variation.*field = kAuto; });
-    }
+    if (now.recompute) kind.emplace_back([](Variation& variation) { variation.recompute.reset(); });
+    if (now.update_time) kind.emplace_back([](Variation& variation) { variation.update_time.reset(); });
+    if (!now.policy.empty()) kind.emplace_back([](Variation& variation) { variation.policy.clear(); });
     if (kind.size() > 1)
         kind.emplace_back([all = kind](Variation& variation) {
             for (const Change& change : all) change(variation);
@@ -113,9 +113,9 @@ CheaperSettings settings_of(const Session& session, const Variation& variation) 
         add("gradient_accumulation_steps",
             fmt::format("{}", accumulation * variation.micro_batches / now.micro_batches));
     if (variation.device_bytes != now.device_bytes) add("device_memory", fmt::format("{:.0f}%", 100 * kDeviceShare));
-    if (variation.recompute != now.recompute) add("gradient_checkpointing", variation.recompute);
-    if (variation.update_time != now.update_time) add("update_time", variation.update_time);
-    if (variation.policy != now.policy) add("policy", variation.policy);
+    if (variation.recompute != now.recompute) add("gradient_checkpointing", kAuto);
+    if (variation.update_time != now.update_time) add("update_time", kAuto);
+    if (variation.policy != now.policy) add("policy", kAuto);
     return settings;
 }
 

@@ -22,19 +22,15 @@ void fit_length(Config& config, const ModelSpec& model, std::vector<std::string>
 }
 
 // What is planned from config.json alone.
-void note_absent(FileSystem& files, Sources& sources) {
+std::string absent_note(const Sources& sources) {
     const bool has_type = sources.folder.config().has({"dtype", "torch_dtype"});
-    sources.notes.push_back(fmt::format("{} holds no weights: planned from config.json alone, which says {}",
-                                        sources.config.model,
-                                        has_type ? fmt::format("that they are {}", dtype_name(files_type(sources.spec)))
-                                                 : "nothing of their type, so f32"));
-    const auto has_file = [&](std::string_view name) {
-        return files.exists(fmt::format("{}/{}", sources.config.model, name));
-    };
-    if (sources.config.train_data.empty() || has_file("tokenizer.json") || has_file("vocab.json")) return;
-    sources.notes.push_back(fmt::format("no tokenizer to read {} with: all rows are taken to be max_length, {} tokens",
-                                        sources.config.train_data.front(), sources.config.max_length));
-    sources.config.train_data.clear();
+    return fmt::format("{} holds no weights: planned from config.json alone, which says {}", sources.config.model,
+                       has_type ? fmt::format("that they are {}", dtype_name(files_type(sources.spec)))
+                                : "nothing of their type, so f32");
+}
+
+bool lacks_tokenizer(FileSystem& files, const std::string& model) {
+    return !files.exists(path_in(model, "tokenizer.json")) && !files.exists(path_in(model, "vocab.json"));
 }
 
 }  // namespace
@@ -52,8 +48,17 @@ Sources open_sources(FileSystem& files, const Config& config, ConfigUse use) {
     sources.notes = sources.spec.notes;
     if (const std::string& note = sources.folder.renaming_note(); !note.empty()) sources.notes.push_back(note);
     fit_length(sources.config, sources.spec, sources.notes);
-    if (sources.folder.tensors().empty()) note_absent(files, sources);
-    if (sources.config.train_data.empty()) return sources;
+    std::vector<std::string>& rows = sources.config.train_data;
+    if (sources.folder.tensors().empty()) {
+        sources.notes.push_back(absent_note(sources));
+        if (!rows.empty() && lacks_tokenizer(files, config.model)) {
+            sources.notes.push_back(
+                fmt::format("no tokenizer to read {} with: all rows are taken to be max_length, {} tokens",
+                            rows.front(), sources.config.max_length));
+            rows.clear();
+        }
+    }
+    if (rows.empty()) return sources;
     sources.tokenizer = open_tokenizer(files, config.model, sources.spec);
     sources.data = RunData::open(files, sources.config, *sources.tokenizer);
     return sources;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "config/choices.h"
 
 namespace windlass {
 namespace {
@@ -12,7 +13,7 @@ constexpr int64_t kUsualSteps = 1000;
 std::string problem_of(const Config& config, const Phase* phase, const Recipe& recipe, const TrainedModel& model) {
     if (phase == nullptr) return "there are no projectors";
     if (std::string problem = phase->problem(recipe); !problem.empty()) return problem;
-    if (compares_pairs(*objective_from_name(config.objective)))
+    if (compares_pairs(objective_of(config)))
         return fmt::format("it fits projectors to the loss of tokens, which objective {} has not", config.objective);
     if (is_kept_in_4_bits(model) || is_kept_in_8_bits(model))
         return fmt::format("it writes into weights, which weight_storage {} keeps as they were loaded",

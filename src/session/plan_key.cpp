@@ -138,10 +138,10 @@ std::string request_key_words(const PlanRequest& request, const GivenSizes& give
     // A search does not depend on example_rows: they only tell a refusal what to leave out.
     const auto& [policy, recompute, update_time, device, threads, budgets, schedules, example_rows, writeback_steps,
                  clip_frequency, start, should_stop] = request;
-    std::string text =
-        fmt::format("{} {} {} {} {} {} {} {} {}\n", policy, recompute, update_time, static_cast<int>(device.kind),
-                    device.index, device.own_memory, threads, writeback_steps, clip_frequency) +
-        budgets_key_words(request, given);
+    std::string text = fmt::format("{} {} {} {} {} {} {} {} {}\n", policy, recompute ? (*recompute ? 1 : 0) : -1,
+                                   update_time ? static_cast<int>(*update_time) : -1, static_cast<int>(device.kind),
+                                   device.index, device.own_memory, threads, writeback_steps, clip_frequency) +
+                       budgets_key_words(request, given);
     for (const ScheduleRequest& schedule : schedules) text += schedule_key_words(schedule);
     if (start) text += fmt::format("{} {}\n", start->policy, fmt::join(start->choice, " "));
     return text;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "config/param_group_text.h"
 #include "config/user_folder.h"
 #include "data/chats.h"
@@ -145,14 +146,15 @@ DeviceId computing_device(const Config& config) {
 
 void set_kept_types(const Config& config, const Recipe& recipe, TrainedModel& model) {
     set_store(model, recipe.store);
-    keep_frozen_as(model, resolve_compute(config.dtype, model));
-    if (config.weight_storage == "f8") keep_in_8_bits(model);
-    if (config.weight_storage == "nf4") keep_in_4_bits(model);
+    keep_frozen_as(model, resolve_compute(config, model));
+    const KeptAs kept = kept_as(config.weight_storage);
+    if (kept == KeptAs::f8) keep_in_8_bits(model);
+    if (kept == KeptAs::nf4) keep_in_4_bits(model);
     set_merge(model, recipe.merge);
 }
 
 std::optional<PreferenceAttrs> preference_of(const Config& config) {
-    const Objective objective = *objective_from_name(config.objective);
+    const Objective objective = objective_of(config);
     if (!compares_pairs(objective)) return std::nullopt;
     using Kind = PreferenceAttrs::Kind;
     const Kind kind = objective == Objective::orpo ? Kind::orpo : Kind::dpo;
@@ -172,7 +174,7 @@ OutputSource output_of(const Session& session) {
 }
 
 bool writes_answers(const Config& config, const Recipe& recipe) {
-    return recipe.probes() && writes_answers(*objective_from_name(config.objective));
+    return recipe.probes() && writes_answers(objective_of(config));
 }
 
 std::string working_store_path(const Config& config) {
@@ -184,9 +186,8 @@ std::string working_store_path(const Config& config) {
     return fmt::format("{}/{}-{:08x}.wls", config.ssd_dir, name, static_cast<uint32_t>(xxh3_64(bytes)));
 }
 
-DType resolve_compute(const std::string& dtype, const ModelSpec& model) {
-    if (dtype == "bf16") return DType::bf16;
-    if (dtype == "f32") return DType::f32;
+DType resolve_compute(const Config& config, const ModelSpec& model) {
+    if (const std::optional<DType> given = compute_type_of(config)) return *given;
     int64_t f32_elements = 0;
     for (const ParamSpec& param : model.params) f32_elements += param.file_dtype == DType::f32 ? param.numel() : 0;
     return f32_elements * 2 > model.param_count() ? DType::f32 : DType::bf16;
@@ -205,9 +206,9 @@ Session plan_run(FileSystem& files, RunSpec spec, const std::optional<RunState>&
     session.machine = std::move(place.machine);
     session.notes.insert(session.notes.end(), place.notes.begin(), place.notes.end());
     if (config.export_steps) place.budgets.exporter = export_memory_bytes(session.model);
-    session.request = {.policy = config.policy,
-                       .recompute = config.gradient_checkpointing,
-                       .update_time = config.update_time,
+    session.request = {.policy = policy_of(config).value_or(""),
+                       .recompute = recompute_of(config),
+                       .update_time = update_time_of(config),
                        .device = place.device,
                        .threads = session.threads,
                        .budgets = place.budgets,

@@ -133,6 +133,6 @@ bool writes_answers(const Config& config, const Recipe& recipe);
 std::string working_store_path(const Config& config);
 
 // The type of dtype: auto: f32 if the base's matrices are f32, else bf16.
-DType resolve_compute(const std::string& dtype, const ModelSpec& model);
+DType resolve_compute(const Config& config, const ModelSpec& model);
 
 }  // namespace windlass

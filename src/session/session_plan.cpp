@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "op/batch.h"
 #include "perturb/factors.h"
 #include "session/phase.h"
@@ -136,7 +137,7 @@ Outcome plan_shapes(const Session& session, const std::optional<RunState>& recor
 }
 
 bool leaves_format_open(const Session& session, const std::optional<RunState>& recorded) {
-    return session.config.state_format == "auto" && !recorded && !session.recipe.state.empty() &&
+    return !state_format_of(session.config) && !recorded && !session.recipe.state.empty() &&
            !session.recipe.uses_gradients_at_once();  // whose state has one format
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "config/choices.h"
 #include "data/new_adapter.h"
 #include "method/param_groups.h"
 #include "model/adapters/adapter.h"
@@ -103,7 +104,7 @@ std::optional<Planned> plan_variation(const Session& session, const Variation& v
     MethodOptions options = session.method_options;
     options.state_format = variation.state_format;
     options.max_grad_norm = with_method(session.config, variation.method).max_grad_norm;
-    options.split_masters = variation.weight_storage == "split";
+    options.split_masters = kept_as(variation.weight_storage) == KeptAs::split;
     Numerics numerics = session.numerics();
     numerics.state_format = variation.state_format;
     numerics.compute = variation.compute;

@@ -19,7 +19,9 @@ struct Variation {
     DType compute = DType::bf16;
     int64_t micro_batch_size = 0, micro_batches = 0;
     int64_t device_bytes = 0;  // budget of the device's own memory
-    std::string policy, recompute, update_time;
+    std::string policy;        // empty: any
+    std::optional<bool> recompute;
+    std::optional<UpdateTime> update_time;
     int64_t step_disk_writes = 0;  // 0: as many as it likes
 
     bool operator==(const Variation&) const = default;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "format/base_checksum.h"
 #include "format/replaceable_folder.h"
 #include "format/side_files.h"
@@ -341,7 +342,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     }
     StartPoint start = branches ? find_branch(files, given) : find_start(files, given);
     Config config = given;
-    if (start.from == StartPoint::From::working_store && config.policy == "auto") config.policy = "three_tier";
+    if (start.from == StartPoint::From::working_store && is_open(config.policy)) config.policy = "three_tier";
     const bool resumes = start.resumes();
     if (resumes) keep_date(files, folder.path(), config);
     Session session = prepare_session(files, config, resumes ? std::optional(start.last()) : std::nullopt);

@@ -105,8 +105,8 @@ std::vector<KeyChange> changes_of_the_machine() {
 
 std::vector<KeyChange> changes_of_the_request() {
     return {{"policy", [](Asked& a) { a.request.policy = "in_memory"; }},
-            {"recompute", [](Asked& a) { a.request.recompute = "true"; }},
-            {"update time", [](Asked& a) { a.request.update_time = "after_backward"; }},
+            {"recompute", [](Asked& a) { a.request.recompute = true; }},
+            {"update time", [](Asked& a) { a.request.update_time = UpdateTime::after_backward; }},
             {"device", [](Asked& a) { a.request.device.kind = DeviceKind::fake; }},
             {"which device", [](Asked& a) { a.request.device.index = 1; }},
             {"its memory", [](Asked& a) { a.request.device.own_memory = true; }},

@@ -111,6 +111,43 @@ TEST(Axes, OnlyConfigurationNamesMethods) {
     EXPECT_TRUE(found.empty()) << listing(found);
 }
 
+// Keys that have a list of choices, by the table of keys.
+std::string keys_with_choices() {
+    std::string names;
+    for (const SourceFile& file : tree()) {
+        if (!file.in("src/config/config_keys")) continue;
+        size_t begin = 0;
+        while ((begin = file.text.find(".name = \"", begin)) != std::string::npos) {
+            begin += 9;
+            const size_t end = std::min(file.text.find(".name = \"", begin), file.text.size());
+            const std::string_view key = std::string_view(file.text).substr(begin, end - begin);
+            if (key.find(".choices = ") != key.npos) names += "|" + std::string(key.substr(0, key.find('"')));
+        }
+    }
+    return names.empty() ? names : names.substr(1);
+}
+
+// A choice is a word in configuration and a type everywhere else (config/choices.h).
+TEST(Axes, OnlyConfigurationComparesItsWords) {
+    const std::string keys = keys_with_choices();
+    ASSERT_NE(keys.find("weight_storage"), std::string::npos) << keys;
+    const auto found = lines_with(
+        std::regex("\\b(" + keys + ") *(==|!=) *\""), [](const SourceFile& file) { return !file.in("src/config/"); },
+        true);
+    EXPECT_TRUE(found.empty()) << listing(found);
+}
+
+// What a run is follows from values, each made of the one before (session/session.h).
+TEST(Axes, NobodyIsGivenASessionToChange) {
+    auto found =
+        lines_with(std::regex("\\b(Session|RunSpec|Sources)& \\w+[,)]"), [](const SourceFile&) { return true; });
+    std::erase_if(found, [](const std::string& line) {
+        static const std::regex kFree("(^|[^t]) (Session|RunSpec|Sources)& |\\((Session|RunSpec|Sources)& ");
+        return !std::regex_search(line, kFree);
+    });
+    EXPECT_TRUE(found.empty()) << listing(found);
+}
+
 TEST(Axes, ExecutionIncludesNothingOfMethods) {
     static const std::regex kMethods("#include \"method/");
     const auto found = lines_with(

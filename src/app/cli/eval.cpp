@@ -1,3 +1,4 @@
+#include "config/choices.h"
 #include "infer/evaluate.h"
 
 #include "app/cli/eval.h"
@@ -121,7 +122,7 @@ namespace {
 ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     FileSystem& files = real_files();
     RowsOptions options = rows_options(config);
-    if (config.truncation == "auto") options.truncation = Truncation::right;  // every row counts
+    if (!truncation_of(config)) options.truncation = Truncation::right;  // every row counts
     const std::optional<ChatFormat> chats = open_chats_of(files, config, opened.tokenizer, config.eval_data);
     if (chats) options.chats = &*chats;
     const TokenCache rows = open_token_cache(files, config.cache_dir, config.eval_data, options, opened.tokenizer);
@@ -193,10 +194,10 @@ ExitCode run_eval(const EvalArgs& args) {
         if (!args.choices.empty()) throw UserError(ExitCode::usage, "choices", "the task {} has its own", config.task);
         return report_task(opened, config, args);
     }
-    if (!args.reference.empty() && config.objective != "dpo")
+    if (!args.reference.empty() && objective_of(config) != Objective::dpo)
         throw UserError(ExitCode::usage, "reference", "only objective dpo compares with a model")
             .hint("--objective dpo");
-    if (compares_pairs(*objective_from_name(config.objective))) return report_pairs(opened, config, args);
+    if (compares_pairs(objective_of(config))) return report_pairs(opened, config, args);
     if (args.shots > 0) throw UserError(ExitCode::usage, "shots", "only a task has demonstrations").hint("--task");
     return args.choices.empty() ? report_loss(opened, config, args.json)
                                 : report_accuracy(opened, config, args.choices, args.json);

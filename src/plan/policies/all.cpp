@@ -27,12 +27,7 @@ std::vector<int> host_thread_choices(const PlanRequest& request) {
 
 // What takes less memory is first.
 std::vector<int> update_choices(const PlanRequest& request) {
-    if (request.update_time == "after_backward") return {static_cast<int>(UpdateTime::after_backward)};
-    if (request.update_time == "next_forward") return {static_cast<int>(UpdateTime::next_forward)};
-    if (request.update_time == "in_backward") return {static_cast<int>(UpdateTime::in_backward)};
-    if (request.update_time != "auto")
-        throw UserError(ExitCode::usage, "update_time", "there is no update_time \"{}\"", request.update_time)
-            .hint("auto, after_backward, in_backward or next_forward");
+    if (request.update_time) return {static_cast<int>(*request.update_time)};
     return {static_cast<int>(UpdateTime::after_backward), static_cast<int>(UpdateTime::next_forward),
             static_cast<int>(UpdateTime::in_backward)};
 }
@@ -53,9 +48,9 @@ Space common_space(const PlanRequest& request, const SpaceInput& input) {
     space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
     space.of(Knob::group_chunks) = {1};
     space.of(Knob::update) = update_choices(request);
-    if (request.recompute == "false")
+    if (request.recompute == false)
         space.of(Knob::keep) = {input.saved_most};
-    else if (request.recompute == "auto")
+    else if (!request.recompute)
         space.of(Knob::keep) = up_to(input.saved_most);
     return space;
 }
@@ -81,7 +76,7 @@ void add_streaming(Space& space, const PlanRequest& request, const SpaceInput& i
         if (request.device.own_memory) homes.insert(homes.begin(), static_cast<int>(Home::host));
         if (space.base.store) homes.insert(homes.begin(), static_cast<int>(Home::disk));
     }
-    if (request.recompute != "auto") return;
+    if (request.recompute) return;
     if (request.device.own_memory) space.of(Knob::offload) = up_to(input.saved_most);
     if (space.base.store) space.of(Knob::spill) = up_to(input.saved_most);
 }

@@ -53,7 +53,7 @@ TEST(AdapterPlan, TheHostUpdatesAnAdapterOfABaseThatResidesWhereThatIsFaster) {
     if (is_address_sanitized()) GTEST_SKIP() << "two searches of a large model";
     constexpr int64_t kNumbers = 32 * 16 * (4 * (4096 + 4096) + 3 * (11008 + 4096));
     const TrainedModel model = with_lora(kLlama7b, 16);
-    const Planned inside = adapter_plan(model, 24 * kGiB), planned = adapter_plan(model, 24 * kGiB, "auto");
+    const Planned inside = adapter_plan(model, 24 * kGiB), planned = adapter_plan(model, 24 * kGiB, "");
     EXPECT_LE(planned.mean_seconds, inside.mean_seconds);
     EXPECT_EQ(planned.plan.policy, "host_stream");
     EXPECT_LT(planned.evaluations, 2000) << "nothing is short, and it was searched as if it were";

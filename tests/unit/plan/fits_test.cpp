@@ -26,7 +26,7 @@ TrainedModel deep_model() {
         "max_position_embeddings": 2048, "tie_word_embeddings": false})");
 }
 
-std::optional<Planned> plan(const std::string& recompute, int64_t ram, double disk_bytes_per_s) {
+std::optional<Planned> plan(std::optional<bool> recompute, int64_t ram, double disk_bytes_per_s) {
     static const Recipe recipe = make_recipe("adamw", {.state_format = StateFormat::fp32});
     static const TrainedModel model = stored_as(deep_model(), recipe);
     const Numerics numerics = numerics_of(DType::bf16, 2, 512, 1);
@@ -48,7 +48,7 @@ TEST(Fits, WhatFitsWithAllRecomputedFitsAsFastWithTheChoiceLeftOpen) {
     for (const double disk : {2e8, 1e9}) {
         for (const int64_t ram : {460 * kMiB, 640 * kMiB}) {
             if (is_sanitized() && (disk > 2e8 || ram > 460 * kMiB)) continue;  // the others look at the same memory
-            const std::optional<Planned> fixed = plan("true", ram, disk), open = plan("auto", ram, disk);
+            const std::optional<Planned> fixed = plan(true, ram, disk), open = plan(std::nullopt, ram, disk);
             ASSERT_TRUE(fixed && open) << ram;
             EXPECT_LE(open->mean_seconds, 1.005 * fixed->mean_seconds) << ram << " at " << disk;
         }

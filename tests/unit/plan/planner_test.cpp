@@ -26,7 +26,7 @@ const TrainedModel& model() {
     return made;
 }
 
-Planned plan(const Budgets& budgets, const std::string& policy = "auto", const std::string& recompute = "auto",
+Planned plan(const Budgets& budgets, const std::string& policy = "", std::optional<bool> recompute = std::nullopt,
              bool own_memory = false) {
     const Numerics numerics = numerics_of(DType::f32, 2, 32, 4);
     const PlanRequest request{.policy = policy,
@@ -37,7 +37,7 @@ Planned plan(const Budgets& budgets, const std::string& policy = "auto", const s
     return make_plan(model(), make_recipe("adamw", {}), numerics, some_machine(), request);
 }
 
-std::string refusal(const Budgets& budgets, const std::string& policy = "auto") {
+std::string refusal(const Budgets& budgets, const std::string& policy = "") {
     try {
         plan(budgets, policy);
     } catch (const UserError& error) {
@@ -81,18 +81,17 @@ TEST(Planner, KeepsEverythingInMemoryWhereItFits) {
 TEST(Planner, UpdatesWhenItIsAskedTo) {
     const Numerics numerics = numerics_of(DType::f32, 2, 32, 1);
     PlanRequest request{.budgets = {.ram = kPlenty, .disk = kPlenty}, .schedules = {train_request(numerics)}};
-    const auto planned = [&](const std::string& policy, const std::string& time) {
+    const auto planned = [&](const std::string& policy, UpdateTime time) {
         request.policy = policy;
         request.update_time = time;
         return make_plan(model(), make_recipe("adamw", {}), numerics, some_machine(), request).plan;
     };
-    EXPECT_EQ(planned("three_tier", "after_backward").of(0).update, UpdateTime::after_backward);
-    EXPECT_EQ(planned("three_tier", "in_backward").of(0).update, UpdateTime::in_backward);
-    EXPECT_EQ(planned("three_tier", "next_forward").of(0).update, UpdateTime::next_forward);
-    EXPECT_EQ(planned("in_memory", "next_forward").of(0).update, UpdateTime::next_forward);
-    EXPECT_EQ(planned("in_memory", "in_backward").of(0).update, UpdateTime::in_backward);
-    EXPECT_EQ(planned("auto", "in_backward").of(0).update, UpdateTime::in_backward);
-    EXPECT_THROW(planned("auto", "tomorrow"), UserError);
+    EXPECT_EQ(planned("three_tier", UpdateTime::after_backward).of(0).update, UpdateTime::after_backward);
+    EXPECT_EQ(planned("three_tier", UpdateTime::in_backward).of(0).update, UpdateTime::in_backward);
+    EXPECT_EQ(planned("three_tier", UpdateTime::next_forward).of(0).update, UpdateTime::next_forward);
+    EXPECT_EQ(planned("in_memory", UpdateTime::next_forward).of(0).update, UpdateTime::next_forward);
+    EXPECT_EQ(planned("in_memory", UpdateTime::in_backward).of(0).update, UpdateTime::in_backward);
+    EXPECT_EQ(planned("", UpdateTime::in_backward).of(0).update, UpdateTime::in_backward);
 }
 
 // Without a store a guess costs memory for what it overwrites, time to copy it, and where it was wrong to copy it back
@@ -229,14 +228,14 @@ TEST(Planner, ItsAdviceIsEnough) {
 // where neither alone would help, of both.
 TEST(Planner, ItsAdviceForADeviceIsEnoughAndTheLeast) {
     if (is_address_sanitized()) GTEST_SKIP() << "a dozen searches; ItsAdviceIsEnough is one of them";
-    for (const char* policy : {"auto", "in_memory", "host_stream", "three_tier"}) {
+    for (const char* policy : {"", "in_memory", "host_stream", "three_tier"}) {
         for (const int64_t ram : {int64_t{1000}, kPlenty}) {
             for (const int64_t disk : {int64_t{0}, kPlenty}) {
                 if (disk == 0 && policy == std::string("three_tier")) continue;
                 Budgets budgets{.ram = ram, .disk = disk, .device = 1000};
                 std::string text;
                 try {
-                    plan(budgets, policy, "auto", true);
+                    plan(budgets, policy, std::nullopt, true);
                     ADD_FAILURE() << "fits";
                 } catch (const UserError& error) {
                     text = error.what();
@@ -246,10 +245,10 @@ TEST(Planner, ItsAdviceForADeviceIsEnoughAndTheLeast) {
                 budgets.device = advised(change, "--device-memory", budgets.device);
                 EXPECT_GT(budgets.device, 1000) << text;
                 EXPECT_EQ(budgets.ram > ram, ram == 1000) << text;
-                EXPECT_NO_THROW(plan(budgets, policy, "auto", true)) << text;
+                EXPECT_NO_THROW(plan(budgets, policy, std::nullopt, true)) << text;
                 if (ram == 1000) continue;  // of two needs, the other may be least
                 budgets.device = budgets.device / 100 * 98;
-                EXPECT_THROW(plan(budgets, policy, "auto", true), UserError) << text;
+                EXPECT_THROW(plan(budgets, policy, std::nullopt, true), UserError) << text;
             }
         }
     }
@@ -259,9 +258,9 @@ TEST(Planner, KeepsToWhatWasAsked) {
     if (is_sanitized()) GTEST_SKIP() << "many searches; others look at the same memory";
     const Budgets plenty{.ram = kPlenty, .disk = kPlenty};
     EXPECT_EQ(plan(plenty, "three_tier").plan.policy, "three_tier");
-    EXPECT_TRUE(plan(plenty, "auto", "true").plan.any_recompute());
+    EXPECT_TRUE(plan(plenty, "", true).plan.any_recompute());
     EXPECT_FALSE(
-        plan({.ram = least_memory("three_tier") * 4, .disk = kPlenty}, "three_tier", "false").plan.any_recompute());
+        plan({.ram = least_memory("three_tier") * 4, .disk = kPlenty}, "three_tier", false).plan.any_recompute());
     // What was given already is not said again.
     EXPECT_THAT(refusal({.ram = 1000, .disk = kPlenty}, "three_tier"),
                 testing::AllOf(testing::HasSubstr("--ram "), testing::Not(testing::HasSubstr("--policy"))));
@@ -375,7 +374,7 @@ TEST(Planner, PlansForModelsFarBeyondThisMachine) {
     const TrainedModel large = model_of(kOpt175b);
     const Numerics numerics = numerics_of(DType::bf16, 1, 2048, 4);
     const PlanRequest request{.policy = "three_tier",
-                              .recompute = "true",
+                              .recompute = true,
                               .device = {DeviceKind::fake},
                               .budgets = {.ram = 128 * kGiB, .disk = 8192 * kGiB},
                               .schedules = {train_request(numerics)}};

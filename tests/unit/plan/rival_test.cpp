@@ -78,7 +78,7 @@ TEST_F(Rivals, AreLookedForWhereAFasterPolicyMayFitFewerRows) {
     request.budgets.device = request.budgets.device * 33 / 31;
     ASSERT_TRUE(plan(request, 1, std::nullopt));
     ASSERT_FALSE(plan(request, kRows / 2, std::nullopt));
-    request.policy = "auto";
+    request.policy.clear();
     const std::optional<Planned> more = plan(request, kRows, std::nullopt);
     ASSERT_TRUE(more);
     const Rival rival{more->plan.policy, more->choice, 0.8 * more->mean_seconds};  // what no look reaches

@@ -75,7 +75,7 @@ struct Question {
           machine(machine_of(trial.index)) {
         numerics.state_format = trial.format;
         request = {.policy = trial.place.policy,
-                   .update_time = trial.index % 4 == 2 ? "in_backward" : "auto",
+                   .update_time = trial.index % 4 == 2 ? std::optional(UpdateTime::in_backward) : std::nullopt,
                    .device = {.own_memory = trial.place.own_memory},
                    .threads = 1 + trial.index % 3,
                    .schedules = {train_request(numerics), train_request(numerics)}};

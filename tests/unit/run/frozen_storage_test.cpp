@@ -230,37 +230,6 @@ TEST_P(FrozenSnapshot, HoldsWhatIsTrainedAlone) {
     EXPECT_EQ(train_on(*again, batches_[0], 3, 1e-3).loss_sum, train_on(*engine, batches_[0], 3, 1e-3).loss_sum);
 }
 
-// Earlier versions wrote all: a store has the same chunks.
-TEST_P(FrozenSnapshot, OfEarlierVersionsIsRestoredFromItself) {
-    const auto engine = make_engine(real_files(), golden_.folder, options(folder_ / "store.wls"));
-    for (int64_t step = 1; step <= 2; ++step) train_on(*engine, batches_[at(step % 2)], step, 1e-3);
-    engine->flush();
-    const EngineSetup& setup = engine->setup();
-    {
-        Store from = Store::open(real_files(), folder_ / "store.wls", OpenMode::read);
-        Store to = Store::create(real_files(), folder_ / "old.wls",
-                                 store_layout(setup.model, setup.recipe, store_order(setup.model), 1, ""));
-        std::vector<ChunkUpdate> written;
-        HugeBuffer buffer(1 << 20, false);
-        for (int64_t chunk = 0; chunk < from.chunk_count(); ++chunk) {
-            const int version = from.current_version(chunk);
-            const auto copy = [&](const Extent& source, const Extent& target) {
-                ASSERT_LE(source.bytes, buffer.size());
-                const auto bytes = buffer.span().first(at(round_up(source.bytes, kParamAlignment)));
-                from.file().read_at(bytes, source.offset);
-                to.file().write_at(bytes, target.offset);
-            };
-            copy(from.weight_extent(chunk, version), to.weight_extent(chunk, 0));
-            copy(from.state_extent(chunk, version), to.state_extent(chunk, 0));
-            written.push_back({chunk, from.sums(chunk)});
-        }
-        to.commit(2, run_state_of(2), written);
-    }
-    const auto again = restored(folder_ / "old.wls", base(*engine));
-    EXPECT_EQ(asked_, 0);
-    EXPECT_TRUE(all_masters(*again) == all_masters(*engine));
-}
-
 INSTANTIATE_TEST_SUITE_P(Methods, FrozenSnapshot, testing::Values("adamw", "zeroth_order", "forward_gradient"),
                          [](const auto& info) { return std::string(info.param); });
 
