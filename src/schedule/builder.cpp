@@ -8,6 +8,8 @@
 
 namespace windlass {
 
+// Placing and deriving waits go over every use of every task, and a search lowers thousands of schedules: the
+// parameters of a block, which lie one after the other, are one use.
 void add_use(std::vector<BufferUse>& uses, const BufferUse& use) {
     if (!uses.empty() && uses.back().buffer == use.buffer && uses.back().write == use.write &&
         uses.back().end == use.begin)
@@ -68,6 +70,7 @@ BufferId ScheduleBuilder::buffer(const BufferName& name, MemoryTag tag, int64_t 
 }
 
 int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
+    // The address is enough: equal blocks share one program, and no search has to compare programs.
     key.program = block.program.get();
     const auto [entry, is_new] = segment_index_.try_emplace(key, 0);
     if (!is_new) return entry->second;
@@ -76,6 +79,7 @@ int ScheduleBuilder::segment(const Block& block, SegmentKey key) {
     options.want_grad_input = key.passes_gradient_on && !block.program->inputs.empty();
     options.size.k = std::max(1, key.tangents);
     options.size.rank = key.rank;
+    // No part of the key: blocks that train other parameters have a program of their own (method/param_groups.h).
     for (const int param : block.params) options.trainable.push_back(in_.wants_gradient(param));
     schedule_.segments.push_back(key.backward       ? backward_pass(block.program, options)
                                  : key.tangents > 0 ? tangent_pass(block.program, options)
@@ -89,11 +93,13 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     const bool is_low = place == DiskPlace::low;
     MoveTask task{.kind = MoveKind::disk_read, .place = place};
     int64_t end = 0;
+    // Slices name the buffer before it is made: how large it is shows only after the last parameter.
     const BufferId made = next_buffer();  // if something is read
     slices.reserve(block.params.size());
     for (const int param : block.params) {
         const bool is_wanted = !is_low || in_.needs_low(param);
         const BufferSlice kept = is_low ? in_.place(param).low : in_.place(param).weights;
+        // Where the device has a copy of a weight, runs read that: the master on disk is for updates alone.
         const bool is_read = is_wanted && kept.buffer == kNoBuffer && in_.place(param).resident.buffer == kNoBuffer;
         slices.push_back(is_read ? BufferSlice{made, end} : is_wanted ? kept : BufferSlice());
         if (!is_read) continue;
@@ -166,7 +172,10 @@ void ScheduleBuilder::upload_halves(const Block& block, const std::vector<Buffer
 
 void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId slot) {
     const bool has_low = needs_low(block);
+    // Slots are for forward-only steps, whose weights keep the type of their files and have no low half.
     WINDLASS_CHECK(slot == kNoBuffer || !has_low, "{}: one slot for both halves", block.name);
+    // Low halves are read only now, not ahead with the weights: a deferred update, which ends just before this, writes
+    // them to disk with the state. An earlier read would get those of the step before.
     if (has_low) read_halves(block, DiskPlace::low, weights.host_lo);
     std::vector<BufferSlice> data, low;
     if (in_.plan.own_memory()) {
@@ -196,6 +205,8 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
     uses.reserve(uses.size() + weights.uses.size() + 2);
     uses.push_back({task.tokens.buffer, false});
     uses.insert(uses.end(), weights.uses.begin(), weights.uses.end());
+    // Each run has a workspace of its own, and they share addresses, since no two live at once. One buffer for all runs
+    // would live from the first to the last of them, and keep its bytes from everything in between.
     const int64_t work_bytes = segment.region_bytes(Region::work);
     if (work_bytes > 0) {
         const BufferId work =
@@ -255,6 +266,8 @@ void ScheduleBuilder::move(MoveTask task) {
     }
     const LaneKind lane = lane_of(task.kind);
     const int param = task.pieces.front().param;
+    // An estimate repeats the tasks of a layer by their block, so a move that names no parameter belongs to the block
+    // of its buffer.
     const bool is_own = task.buffer >= in_.persistent_count;
     const int block = param >= 0 ? in_.param(param).spec.block
                       : is_own   ? schedule_.buffers[at(task.buffer - in_.persistent_count)].block
@@ -267,11 +280,14 @@ void ScheduleBuilder::decide(Stage stage) {
     const bool reads_norm = stage != Stage::on_losses && in_.recipe.needs_norm();
     std::vector<BufferUse>& uses = no_uses();
     if (reads_norm && in_.ids.squares != kNoBuffer) uses.push_back({in_.ids.squares, false});
+    // It names no buffer of the losses: the runs that leave them come before it on the same lane.
     schedule_.hosts.push_back({stage});
     add({Verb::host, LaneKind::compute, schedule_.hosts.size() - 1}, uses, {});
 }
 
 void ScheduleBuilder::mark() {
+    // A commit writes and syncs. On the lane of disk writes it follows the writes that it makes current, and neither
+    // reads nor computing wait for it.
     schedule_.hosts.push_back({});
     add({Verb::host, LaneKind::disk_write, schedule_.hosts.size() - 1}, {}, {});
 }

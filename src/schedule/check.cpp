@@ -31,6 +31,7 @@ class Placement {
     bool persistent(BufferId id) const { return at(id) < set_.persistent.size(); }
     BufferSpec& transient(BufferId id) { return schedule_.buffers[at(id) - set_.persistent.size()]; }
 
+    // A CPU reaches every address, so a wrong lane would pass all tests there and fault on a device.
     bool reaches(int lane, int tier) const {
         const LaneKind kind = schedule_.lanes[at(lane)].kind;
         const bool of_device = kind == LaneKind::compute || kind == LaneKind::up || kind == LaneKind::down;
@@ -49,9 +50,11 @@ class Placement {
                                lane_name(schedule_.lanes[at(schedule_.tasks[index].lane)].kind), buffer_text(spec));
                 if (use.end < 0) use.end = spec.bytes;
                 WINDLASS_CHECK(
+                    // Up to the end of the last block: direct transfers move whole blocks of the disk.
                     use.begin >= 0 && use.begin <= use.end && use.end <= round_up(spec.bytes, kParamAlignment),
                     "task {} of {} uses bytes [{}, {}) of {}, which has {}", index, schedule_.name, use.begin, use.end,
                     buffer_text(spec), spec.bytes);
+                // Persistent buffers were written by loading, or by an earlier schedule.
                 if (persistent(use.buffer)) continue;
                 BufferSpec& buffer = transient(use.buffer);
                 const size_t own = at(use.buffer) - set_.persistent.size();
@@ -210,6 +213,7 @@ void require_way_back(const ScheduleSet& set) {
         if (speculates) speculating.push_back(&schedule);
     }
     const auto is_kept = [](const BufferSpec& buffer) { return buffer.tag == MemoryTag::kept; };
+    // With a store the version before a guess is on disk, which needs no proof here.
     if (std::none_of(set.persistent.begin(), set.persistent.end(), is_kept)) return;
     for (const Schedule& schedule : set.schedules) {
         const std::map<BufferId, Ranges> wanted = kept_bytes_of(set, schedule, false);
@@ -239,6 +243,7 @@ void place_persistent(ScheduleSet& set) {
 void sum_arenas(ScheduleSet& set) {
     set.arena_bytes = set.persistent_bytes;
     for (size_t tier = 0; tier < set.tiers.size(); ++tier) {
+        // One schedule runs at a time, so all of them use the same addresses after the persistent buffers.
         int64_t most = 0;
         for (const Schedule& schedule : set.schedules) most = std::max(most, schedule.transient_bytes[tier]);
         set.arena_bytes[tier] += most;
@@ -253,6 +258,7 @@ void check(ScheduleSet& set) {
 }
 
 void check_each(ScheduleSet& set) {
+    // Addresses first: a buffer also waits for those that had its bytes before.
     place_buffers(set);
     for (Schedule& schedule : set.schedules) {
         DeferredOrder(schedule).require();
@@ -274,6 +280,8 @@ std::array<int64_t, kMemoryTags> peak_by_tag(const ScheduleSet& set, int tier) {
     const auto less = [&](const Schedule& a, const Schedule& b) {
         return a.transient_bytes[at(tier)] < b.transient_bytes[at(tier)];
     };
+    // Tags are counted at one moment, that of the peak: the peaks of single tags lie at different moments and would not
+    // add up to the arena.
     const auto largest = std::max_element(set.schedules.begin(), set.schedules.end(), less);
     if (largest == set.schedules.end()) return bytes;
     // The task during which most transient bytes are alive.

@@ -41,8 +41,12 @@ class WaitDerivation {
                 if (at(use.buffer) >= persistent_) rows_.raise(users_[at(use.buffer) - persistent_], self);
             }
             if (task.verb == Verb::move) order_on_disk(schedule_.moves[at(task.payload)], self, after);
+            // A mark commits the step before, so it waits for all tasks of that step's update, whatever lane and bytes
+            // they use.
             if (is_mark(task)) rows_.raise(after, deferred);
             if (task.when != When::always || makes_what_is_read(task)) rows_.raise(deferred, self);
+            // No buffer links an update with the decision, whose result is an argument of kernels: without this an
+            // update could start before the clip factor is known.
             if (needs_norm(task)) rows_.raise(after, norm);
             if (task.verb == Verb::host && !is_mark(task)) rows_.raise(norm, self);
             task.after = rows_.waits(after, task.lane);
@@ -61,6 +65,7 @@ class WaitDerivation {
     }
 
     bool needs_norm(const Task& task) const {
+        // A deferred update goes by the step before, whose norm is known.
         if (task.verb != Verb::param || task.when != When::always) return false;
         const ParamTask& param = schedule_.params[at(task.payload)];
         return param.kernel->is_update && !param.speculative;
@@ -74,6 +79,7 @@ class WaitDerivation {
 
     // The buffer's first task waits for all users of the buffers that had its addresses before.
     void take_over(size_t buffer, int32_t after) {
+        // The last tenant of each byte is enough: its own first task waited for those before it.
         const BufferSpec& spec = schedule_.buffers[buffer];
         const int64_t begin = spec.offset, end = begin + spec.bytes;
         if (begin == end) return;
@@ -102,6 +108,7 @@ class WaitDerivation {
         if (move.kind != MoveKind::disk_read && move.kind != MoveKind::disk_write) return;
         const bool writes = move.kind == MoveKind::disk_write;
         const bool versioned = move.place != DiskPlace::gradient && move.place != DiskPlace::activation;
+        // Low halves are the head of a chunk's state on disk.
         const DiskPlace place = move.place == DiskPlace::low ? DiskPlace::state : move.place;
         int64_t last = -1;
         for (const MovePiece& piece : move.pieces) {

@@ -52,6 +52,7 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int ve
     bool has_low = false;
     for (const int index : params) {
         const Param param = model.param(index);
+        // Types that are kept in groups have no bytes of a single element.
         if (group_of(param) == 1) widest = std::max(widest, group_bytes(param));
         has_low = has_low || is_split(param);
     }
@@ -93,6 +94,7 @@ int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe) {
 std::vector<int> store_order(const ModelSpec& model) {
     std::vector<int> order(model.params.size());
     std::iota(order.begin(), order.end(), 0);
+    // By home block, since updates go block by block: the chunks of a group are neighbours in the file.
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
         return model.params[static_cast<size_t>(a)].block < model.params[static_cast<size_t>(b)].block;
     });
@@ -122,6 +124,8 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
         bool begins = true;
         for (int64_t first = 0; first < numel; first += kChunkElements) {
             const ChunkSpan chunk{param, first, std::min(kChunkElements, numel - first)};
+            // A kernel that takes whole parameters gets all chunks of one in a task: groups end between parameters, and
+            // a large parameter exceeds the plan's size of a group.
             const int64_t next = recipe.updates_whole_parameters() ? numel : chunk.count;
             const bool may_end = begins || !recipe.updates_whole_parameters();
             if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
@@ -143,6 +147,7 @@ bool visits_device(const Plan& plan, int block, size_t group) {
 }
 
 int64_t gradient_chunk_bytes(GradientFormat format, int64_t count) {
+    // A joined span takes what its chunks take, each of them whole blocks: an estimate must find the bytes of the plan.
     if (count > kChunkElements) return gradient_param_bytes(format, count);
     return round_up(gradient_bytes(format, count), kParamAlignment);
 }
@@ -193,6 +198,7 @@ int64_t state_block_bytes(const Recipe& recipe, const Param& param, int64_t firs
 
 int64_t state_block_offset(const Recipe& recipe, const Param& param, int64_t first) {
     if (first == 0) return 0;
+    // The first chunk is longer than the others by the state of the parameter's rows and columns.
     return state_block_bytes(recipe, param, 0, kChunkElements) +
            (div_exact(first, kChunkElements) - 1) * state_block_bytes(recipe, param, kChunkElements, kChunkElements);
 }

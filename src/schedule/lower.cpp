@@ -32,6 +32,7 @@ class PersistentWriter {
             trains = trains || request.kind == ScheduleRequest::Kind::train;
             cache_rows = std::max(cache_rows, request.rows * request.cache_capacity);
         }
+        // In the order of updates, so that the chunks of a group lie next to each other here as on disk.
         for (const int param : store_order(model_)) place(param, trains);
         if (trains && recipe_.needs_norm()) write_squares();
         if (cache_rows > 0) write_cache(cache_rows);
@@ -41,6 +42,7 @@ class PersistentWriter {
   private:
     // One buffer for each thing and tier; it grows as parameters are put into it.
     BufferSlice put(std::string_view name, MemoryTag tag, Home home, int64_t bytes) {
+        // No buffer is how all other lowering sees that something lives on disk.
         if (home == Home::disk) return {};
         const auto tier = tier_of(plan_.own_memory() && home == Home::host ? TierKind::host : TierKind::device);
         auto buffer = std::find_if(buffers.begin(), buffers.end(), [&](const BufferSpec& each) {  // of a handful
@@ -56,13 +58,18 @@ class PersistentWriter {
         const Param param = model_.param(index);
         const BlockPlan& plan = plan_.of(param.spec.block);
         ParamPlace& place = ids.params[at(index)];
+        // bf16 computes with high halves alone: where nothing trains, only f32 needs the low ones.
         const bool is_trained = trains && param.trains(), is_split = param.storage.store == StoreType::split,
                    wants_low = is_split && (trains || numerics_.compute == DType::f32);
+        // The master is where its update runs, next to the state. What the device computes with is then a copy of it,
+        // which each update writes again.
         const bool is_updated_away = is_trained && plan_.own_memory() && recipe_.runs(PassKind::backward) &&
                                      plan.weights == Home::device && plan.state != Home::device;
         const Home master = is_updated_away ? plan.state : plan.weights;
         place.weights = put("weights", MemoryTag::weights, master, weight_bytes(param, param.numel()));
         if (is_updated_away) put_resident(param, place);
+        // With a store memory keeps a chunk's low halves and state as the file does: a chunk is one transfer, and
+        // nothing takes it apart on the way.
         if (plan_.store) {
             if (const int64_t bytes = trains && param.trains() ? all_blocks(param) : 0; bytes > 0)
                 place.chunks = put("state", MemoryTag::state, plan.state, bytes);
@@ -72,9 +79,11 @@ class PersistentWriter {
                     put("low halves", MemoryTag::low_halves, is_trained ? plan.state : plan.weights, param.numel() * 2);
             if (trains && param.trains()) put_state(param, plan, place);
         }
+        // Gradients that are used at once live within the step, as its own buffers.
         if (!trains || !param.trains() || !recipe_.runs(PassKind::backward) || recipe_.uses_gradients_at_once()) return;
         place.gradient_format = held_format(numerics_, plan_, plan);
         put_gradient(index, plan, place);
+        // A store has the version before a wrong guess. Without a norm nothing is a guess.
         if (!plan_.store && recipe_.needs_norm() && plan.update == UpdateTime::in_backward)
             place.kept = put("kept", MemoryTag::kept, plan.state, all_kept(param));
     }
@@ -95,6 +104,7 @@ class PersistentWriter {
                (rest > 0 ? state_block_bytes(recipe_, param, full, rest) : 0);
     }
     void put_gradient(int index, const BlockPlan& plan, ParamPlace& place) {
+        // A gradient waits where its update will run, so what visits the device never crosses the link.
         if (plan_.device_groups > 0 && !plan_.store && place.resident.buffer != kNoBuffer)
             place.visits = visiting_chunks(index);
         int64_t visiting = 0, others = 0;
@@ -256,6 +266,7 @@ Schedule lower_request(const LowerInput& input, const ScheduleRequest& request) 
         case ScheduleRequest::Kind::flush:
             break;
     }
+    // A forward-only update is part of making what a pass reads, so its flush is such a step without passes.
     return input.recipe.probes() ? lower_probe(input, request) : lower_flush(input);
 }
 
@@ -267,6 +278,7 @@ std::vector<ScheduleRequest> update_requests(const Recipe& recipe, const Plan& p
         return each.kind == ScheduleRequest::Kind::train;
     });
     std::vector<ScheduleRequest> more;
+    // Without a norm an update in backward is no guess: there is nothing to repeat.
     if (trains && recipe.needs_norm() && plan.any(UpdateTime::in_backward))
         more.push_back({.kind = ScheduleRequest::Kind::redo});
     if (trains && plan.any(UpdateTime::next_forward))
@@ -308,11 +320,15 @@ ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numeric
 
 ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted) {
+    // Joined chunks change no byte and no second of what is compared, and a schedule has a fraction of the pieces.
     return lower_beside(model, recipe, numerics, plan, requests, {wanted}, /*joins_chunks=*/true);
 }
 
 std::string persistent_key(const Plan& plan) {
+    // Every field of a plan that PersistentWriter reads has to be here: bytes are kept by this key, and without one of
+    // them a plan would get the bytes of another.
     std::string key = fmt::format("{} {} {} ", plan.own_memory(), plan.store, static_cast<int>(plan.order));
+    // The size of groups decides which chunks visit the device, and with that in which memory their gradients wait.
     if (plan.device_groups > 0) key += fmt::format("{} {} ", plan.device_groups, plan.group_chunks);
     const auto add = [&key](const BlockPlan& block) {
         for (const Home home : {block.weights, block.state, block.gradients, block.cache})

@@ -50,6 +50,7 @@ void ActivationBuffers::bind_reverse(RunTask& task, std::vector<BufferUse>& uses
     bind(task, uses, Region::input, here.input, false);
     for (size_t index = 0; index < kSavedRegions.size(); ++index)
         bind(task, uses, kSavedRegions[index], here.saved[index], false);
+    // As a write: a block may turn it into the gradient of its input in place.
     bind(task, uses, Region::grad_output, here.gradient, true);
     if (const int64_t bytes = segment.region_bytes(Region::output); bytes > 0) {
         const BufferId loss = make(task.block, task.micro, "loss", MemoryTag::staging, bytes);
@@ -81,6 +82,8 @@ void ActivationBuffers::bring(const Visit& visit, int micro) {
     Activation& here = of(visit.block, micro);
     if (!visit.backward) return;
     const auto bring = [&](Offloaded& offloaded, BufferId& buffer) {
+        // A pass for the norm alone comes before the one that updates, and each brings its own copy. One copy for both
+        // would keep the activations of all blocks alive from the one pass to the other.
         bool& is_back = visit.updates ? offloaded.is_back : offloaded.is_back_again;
         if (offloaded.is_away() && !std::exchange(is_back, true)) buffer = bring_back(offloaded, visit.block, micro);
     };
@@ -108,6 +111,7 @@ ActivationBuffers::Offloaded ActivationBuffers::offload(BufferId buffer, Home ho
 }
 
 BufferId ActivationBuffers::bring_back(const Offloaded& offloaded, int block, int micro) {
+    // Another buffer than the one that left: its end after forward is what made room on the device.
     const BufferId on_device =
         builder_.buffer({"back", block, micro}, offloaded.tag, offloaded.bytes, TierKind::device);
     BufferId from = offloaded.host;
@@ -157,6 +161,8 @@ GradientBuffers::GradientBuffers(ScheduleBuilder& builder, bool for_norm)
       written_(in_.model.params.size(), false),
       is_complete_(in_.model.blocks.size(), false),
       last_user_(in_.model.params.size(), 0) {
+    // Backward runs from the last block to the first, so the user that is noted last adds last. A tied table is
+    // complete only after the embedding's backward.
     for (int block = static_cast<int>(in_.model.blocks.size()) - 1; block >= 0; --block) {
         for (const int param : in_.model.blocks[at(block)].params) last_user_[at(param)] = block;
     }
@@ -170,6 +176,7 @@ void GradientBuffers::bind(RunTask& task, std::vector<BufferUse>& uses) {
     for (const int param : params) {
         const BufferSlice& slice = target_[at(param)];
         task.gradients.push_back(slice);
+        // The first contribution writes, the others add: no task has to clear gradients.
         task.first_gradient.push_back(slice.buffer != kNoBuffer && !written_[at(param)] ? 1 : 0);
         if (slice.buffer == kNoBuffer) continue;
         written_[at(param)] = true;
@@ -231,6 +238,8 @@ void GradientBuffers::complete(int block) {
     const std::vector<int> params = ending_with(block);
     is_complete_[at(block)] = true;
     if (!for_norm_) find_leaving(params, block);
+    // In the order of the list, which is part of the numerics: squares are of the gradient as it was rounded, since
+    // that is what the update sees.
     for (const Act& act : in_.recipe.acts) {
         if (act.at != Stage::on_gradient || act.kernel->is_update || (act.pass >= 0 && act.pass != pass_)) continue;
         ParamTask task{.kernel = act.kernel, .block = block};
@@ -272,6 +281,8 @@ void GradientBuffers::finish(int block) {
         if (leaves_device(param)) down.push_back(param);
         if (in_.plan_of(param).gradients == Home::disk) out.push_back(param);
     }
+    // An update of this step finds in memory what is also on its way to disk, and need not read it back. Where it comes
+    // down first, move_down names the copy in the host's memory instead.
     for (const int param : out) held_[at(param)] = leaving_[at(param)];
     if (!down.empty()) move_down(down, block);
     if (!out.empty()) write_to_disk(out);
@@ -303,6 +314,7 @@ void GradientBuffers::move_down(const std::vector<int>& params, int block) {
     std::vector<int> homeless;
     for (const int param : params) {
         held_[at(param)] = in_.place(param).gradient;
+        // Gradients at home on disk pass through the host's memory, in a buffer of the step.
         if (held_[at(param)].buffer == kNoBuffer) homeless.push_back(param);
     }
     if (!homeless.empty()) make_buffer(homeless, block, TierKind::host, held_, false);
@@ -312,6 +324,7 @@ void GradientBuffers::move_down(const std::vector<int>& params, int block) {
             tasks.push_back(
                 {.kind = MoveKind::down, .place = DiskPlace::gradient, .buffer = to.buffer, .source = from.buffer});
         std::vector<MovePiece>& pieces = tasks.back().pieces;
+        // Each piece of a copy costs a call: chunks that lie one after the other on both sides are one.
         const bool goes_on = !pieces.empty() && pieces.back().param == param &&
                              pieces.back().source + pieces.back().bytes == from.offset &&
                              pieces.back().offset + pieces.back().bytes == to.offset;

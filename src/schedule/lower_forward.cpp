@@ -24,6 +24,7 @@ class ForwardLowering {
                 fetched_.push_back(builder_.read_weights(builder_.block(blocks_[fetched_.size()])));
             builder_.upload(builder_.block(blocks_[index]), fetched_[index]);
             builder_.convert(blocks_[index], fetched_[index]);
+            // As early as the weights of the same block: attention would wait for it otherwise.
             while (decodes() && caches_.size() < fetched_.size())
                 caches_.push_back(bring_cache(blocks_[caches_.size()]));
             for (int micro = 0; micro < builder_.schedule().micro_batches; ++micro) pass(index, micro);
@@ -67,6 +68,7 @@ class ForwardLowering {
         const BufferSlice stream = stream_[static_cast<size_t>(micro)];
         const BufferId out = builder_.buffer({"out", builder_.index_of(block), micro}, MemoryTag::staging, rows * bytes,
                                              TierKind::device);
+        // A task for each row: the last tokens of rows lie apart, and a segment has one input.
         for (int row = 0; row < rows; ++row) {
             RunTask task{.segment = id, .block = last_block_, .micro = micro, .last_token_of = row};
             task.regions[at(Region::input)] = stream;
@@ -88,6 +90,7 @@ class ForwardLowering {
         if (bytes == 0) return;
         task.cache_keys = cache;
         task.cache_values = {cache.buffer, cache.offset + bytes / 2};
+        // As a write: attention adds the keys and values of the new tokens to what it reads.
         uses.push_back({cache.buffer, true, cache.offset, cache.offset + bytes});
     }
 

@@ -9,6 +9,7 @@ void LowerInput::list_chunks() {
     first_chunk.reserve(at(params) + 1);
     for (int param = 0; param < params; ++param) {
         first_chunk.push_back(static_cast<int>(all_chunks.size()));
+        // Where some chunks visit the device, their gradients are in another buffer than those of their neighbours.
         if (joins_chunks && place(param).visits.empty()) {
             all_chunks.push_back({param, 0, model.params[at(param)].numel()});
         } else {
@@ -31,6 +32,7 @@ bool LowerInput::visits(int param, int64_t first) const {
 BufferSlice LowerInput::gradient_behind(const BufferSlice& base, int param, int64_t first) const {
     const ParamPlace& of = place(param);
     int64_t before = first;
+    // Chunks of the other side take no room on this one.
     for (int64_t chunk = 0; chunk < first && !of.visits.empty(); chunk += kChunkElements)
         before -= visits(param, chunk) != visits(param, first) ? kChunkElements : 0;
     return {base.buffer, base.offset + gradient_offset(of.gradient_format, before)};

@@ -29,6 +29,7 @@ class PhaseLowering {
                             .gradient = {},
                             .use = [this](const ParamTask& group) { take(group); }}) {
         int number = 0;
+        // One half fits and the other judges: a fit that holds for its own rows alone must not pass.
         WINDLASS_CHECK(micro_batches_ % 2 == 0, "{} micro-batches have no halves", micro_batches_);
         for (ParamTuple& tuple : phase.tuples(in_.model)) {
             const int block = in_.param(tuple.differentiated).spec.block;
@@ -58,6 +59,7 @@ class PhaseLowering {
   private:
     std::vector<Visit> visits() const {
         std::vector<Visit> list;
+        // The head has no forward of its own: its backward computes the loss as well.
         for (int block = 0; block < blocks_ - 1; ++block) list.push_back({block, false});
         for (int block = blocks_ - 1; block >= first_; --block) list.push_back({block, true});
         return list;
@@ -129,6 +131,7 @@ class PhaseLowering {
                 group.insert(group.end(), chunks.begin(), chunks.end());
             }
             stream_.add(std::move(group));
+            // take() works on tuple_, so no group may be under way when the next one begins.
             stream_.drain();
             up.move(builder_);
         }
@@ -180,6 +183,7 @@ class PhaseLowering {
         Copies up(MoveKind::up, DiskPlace::state);
         for (ParamChunk& chunk : task.chunks) {
             const Param param = in_.param(chunk.param);
+            // A phase takes sums in f32, whatever form a step's gradients wait in.
             chunk.gradient_format = GradientFormat::f32;
             if (chunk.param == tuple_->differentiated) {
                 chunk.gradient = behind(fit, 4 * chunk.first);
@@ -195,6 +199,7 @@ class PhaseLowering {
                                                 MemoryTag::state, up);
             }
         }
+        // The host computes a phase's kernel on any device.
         const bool apart = in_.plan.own_memory() || in_.plan.host_threads > 0;
         builder_.param(std::move(task), apart ? LaneKind::host : LaneKind::compute);
         up.move(builder_);
@@ -218,6 +223,7 @@ class PhaseLowering {
 }  // namespace
 
 Schedule lower_phase(const LowerInput& input, const ScheduleRequest& request) {
+    // A phase needs gradients of weights that no step trains, and no others.
     LowerInput differentiated = input;
     differentiated.differentiated.assign(input.model.params.size(), 0);
     for (const ParamTuple& tuple : request.phase->tuples(input.model))

@@ -90,6 +90,7 @@ class ProbeLowering {
         for (int pass = 0; pass < passes_; ++pass) {
             const bool one_by_one = in_.plan.one_probe && !is_tangent(pass) && k_of(pass) > 1;
             for (int turn = 0; turn < (one_by_one ? k_of(pass) : 1); ++turn) {
+                // Only the first materialization of a visit updates: a second one would apply the same step again.
                 const bool is_first = pass == 0 && turn == 0;
                 const MaterializedWeights ready = builder_.materialize(
                     {.block = block, .pass = pass, .point = one_by_one ? turn : -1, .updates = is_first}, weights);
@@ -116,6 +117,7 @@ class ProbeLowering {
         flush(down);
         flush(write);
         landed_[at(block)] = true;
+        // Also in steps that write nothing back: what they update in place has landed, and the engine has to know.
         builder_.set_when(When::deferred);
         if (block + 1 == blocks_) builder_.mark();
         builder_.set_when(When::always);

@@ -13,6 +13,8 @@ namespace {
 // the first, and within a block micro-batches in ascending order.
 class TrainLowering {
   public:
+    // Streams differ in where memory has a group's weights and gradient. Deferred and certain updates find gradients
+    // where the plan holds them; the others may take the buffers of this step, too.
     explicit TrainLowering(ScheduleBuilder& builder)
         : builder_(builder),
           in_(builder.in()),
@@ -49,6 +51,7 @@ class TrainLowering {
             write_micro_batch_first();
         speculative_.drain();
         at_once_.drain();
+        // A pass for the norm has decided already, before the pass that updates.
         if (!in_.recipe.has_norm_pass()) decide(Stage::on_norm);
         for (int block = 0; block < blocks_; ++block) {
             builder_.arrive(block);
@@ -66,6 +69,7 @@ class TrainLowering {
 
     std::vector<Visit> visits() const {
         std::vector<Visit> list;
+        // The head has no visit forward: it computes its loss in backward, from its input.
         for (int block = 0; block < blocks_ - 1; ++block) list.push_back({block, false});
         for (const bool updates : {false, true}) {
             if (!updates && !in_.recipe.has_norm_pass()) continue;
@@ -112,6 +116,7 @@ class TrainLowering {
         const auto visit = [&](const Visit& each, int micro) {
             builder_.arrive(each.block);
             BlockWeights weights;
+            // Deferred updates are done once, on the way of the first micro-batch.
             if (micro == 0) {
                 weights = begin_fetch(each);
                 finish_fetch(each, weights);
@@ -138,12 +143,14 @@ class TrainLowering {
 
     // The update that the step before deferred is done when a block is first fetched, before its weights go up.
     bool updates_on_arrival(const Visit& visit) const {
+        // The first fetch of the head is that of its backward.
         const bool first = !visit.backward || visit.block == blocks_ - 1;
         return first && in_.plan.of(visit.block).update == UpdateTime::next_forward;
     }
     // No read may precede the update of its weights: it would see those of the step before.
     bool is_current(const Visit& visit) const {
         for (const int param : in_.model.blocks[at(visit.block)].params) {
+            // A tied table is read by two blocks, and updated with the one that it is at home in.
             const int home = in_.param(param).spec.block;
             const bool is_held = in_.plan.of(home).update == UpdateTime::next_forward;
             const bool is_first = home == visit.block && updates_on_arrival(visit);
@@ -166,6 +173,7 @@ class TrainLowering {
             builder_.set_when(When::deferred);
             deferred_.drain_block(visit.block);
             landed_[at(visit.block)] = true;
+            // Every deferred update has its place in the list by now, so the step before may be committed.
             if (visit.block == last_deferred_) builder_.mark();
             builder_.set_when(When::always);
         }
@@ -245,7 +253,9 @@ class TrainLowering {
     int segment(int block, bool backward) {
         ScheduleBuilder::SegmentKey key{.backward = backward};
         const BlockPlan& plan = in_.plan.of(block);
+        // Gradients of inputs below the first block that trains would be computed for nothing.
         if (backward) key.passes_gradient_on = block > first_trained_;
+        // Blocks before the first that trains never go backward, so they keep nothing.
         if (block != blocks_ - 1 && block >= first_trained_) {
             key.save = !plan.recompute;
             key.saved = plan.saved;

@@ -16,6 +16,8 @@ void UpdateStream::add(ChunkGroup group) {
     stage_gradient(staged);
     if (visits(staged.chunks)) stage_visit(staged);
     staged_.push_back(std::move(staged));
+    // A group takes memory from its first read to its last write, so the number of groups under way is what bounds the
+    // update's memory.
     while (std::ssize(staged_) > in_.plan.update_ahead) {
         finish(staged_.front());
         staged_.pop_front();
@@ -48,6 +50,8 @@ void UpdateStream::move_pieces(const ChunkGroup& chunks, MoveKind kind, DiskPlac
         if (bytes == 0) continue;
         if (task.pieces.empty() || task.buffer != slices[index].buffer) {
             flush();
+            // A redo starts from what was there before the guess: that is the committed version, since the guess wrote
+            // the other one.
             task = {.kind = kind,
                     .place = place,
                     .buffer = slices[index].buffer,
@@ -99,6 +103,7 @@ void UpdateStream::stage_weights(Staged& staged) {
     for (BufferSlice& slice : staged.weights) {
         if (slice.buffer == kNoBuffer) slice = *next++;
     }
+    // Memory has what the guess made of the weights; the store has them as they were.
     if (all_held && sources_.again && in_.plan.store) read_into(staged.chunks, DiskPlace::weight, staged.weights);
 }
 
@@ -113,6 +118,7 @@ void UpdateStream::stage_state(Staged& staged) {
     for (const ChunkSpan& chunk : staged.chunks)
         staged.blocks.push_back(
             behind(in_.place(chunk.param).chunks, state_block_offset(in_.recipe, in_.param(chunk.param), chunk.first)));
+    // The same for state: what memory holds was changed by the guess.
     if (sources_.again) read_into(staged.chunks, DiskPlace::state, staged.blocks);
 }
 
@@ -135,6 +141,7 @@ void UpdateStream::stage_gradient(Staged& staged) {
 
 LaneKind UpdateStream::lane_of(int param) const {
     if (in_.plan.host_threads == 0) return LaneKind::compute;
+    // The host's threads cannot reach state in the memory of the device.
     const bool on_device = in_.plan.own_memory() && in_.plan_of(param).state == Home::device;
     return on_device ? LaneKind::compute : LaneKind::host;
 }
@@ -148,6 +155,8 @@ ParamChunk UpdateStream::update_chunk(const Staged& staged, size_t index) const 
                       .gradient = staged.gradient[index],
                       .gradient_format = in_.place(chunk.param).gradient_format};
     update.state.reserve(in_.recipe.state.size());
+    // Without a store each kind of state is an array over the parameter. With one, a chunk has its low halves and state
+    // in one block, as the file does.
     if (staged.blocks.empty()) {
         const ParamPlace& place = in_.place(chunk.param);
         update.low = behind(place.low, chunk.first * 2);
@@ -177,6 +186,7 @@ void UpdateStream::finish(const Staged& staged) {
     task.chunks.reserve(staged.chunks.size());
     for (size_t index = 0; index < staged.chunks.size(); ++index) task.chunks.push_back(update_chunk(staged, index));
     if (!staged.visiting.empty()) return finish_visit(staged, std::move(task));
+    // Before the task is moved from; the moves themselves follow the update.
     std::vector<MoveTask> up = ways_up(task);
     if (sources_.use)
         sources_.use(task);
@@ -210,6 +220,7 @@ std::vector<MoveTask> UpdateStream::ways_up(const ParamTask& task) const {
         moves.back().pieces.push_back(
             {.param = chunk.param, .count = chunk.count, .offset = to.offset, .source = from.offset, .bytes = bytes});
     };
+    // All high halves, then all low ones: taken chunk by chunk, each would begin a task for another pair of buffers.
     for (const ParamChunk& chunk : task.chunks) {
         const Param param = in_.param(chunk.param);
         if (const BufferSlice& resident = in_.place(chunk.param).resident; resident.buffer != kNoBuffer)

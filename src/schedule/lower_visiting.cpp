@@ -31,6 +31,7 @@ void UpdateStream::stage_visit(Staged& staged) {
             chunk.state[s] =
                 bring(chunk, chunk.state[s],
                       state_bytes(in_.recipe.state[s], in_.param(chunk.param).spec, chunk.first, chunk.count));
+        // The host keeps what a guess overwrites, from its own copy (finish_visit).
         chunk.kept = {};
         staged.visiting.push_back(std::move(chunk));
     }

@@ -77,9 +77,11 @@ void ScheduleBuilder::bind_chunk(const ParamTask& task, const ParamChunk& chunk)
             scattered_.push_back({slice.buffer, write, slice.offset, slice.offset + bytes});
     };
     for (const SlotUse& each : task.kernel->uses) {
+        // Declared as a writer, a task that only makes copies would hold up all other readers of the weights.
         const bool writes = each.writes() && (each.slot != ParamSlot::weights || chunk.stores);
         const bool is_in_block = each.slot == ParamSlot::low || each.slot == ParamSlot::state;
         if (is_in_block && chunk.block.buffer != kNoBuffer) {
+            // One use for the whole block, even if the kernel names both of its parts.
             if (each.slot == ParamSlot::low || task.kernel->use_of(ParamSlot::low) == nullptr)
                 use(chunk.block, state_block_bytes(in_.recipe, param, chunk.first, chunk.count), writes);
         } else if (each.slot == ParamSlot::state) {
@@ -96,6 +98,7 @@ void ScheduleBuilder::bind_chunk(const ParamTask& task, const ParamChunk& chunk)
 int64_t wide_bytes(const ParamTask& task) {
     int64_t most = 0;
     for (const ParamChunk& chunk : task.chunks) {
+        // Chunks are widened one after the other, so room for one is enough; joined ones count as one chunk as well.
         if (is_narrow(task, chunk)) most = std::max(most, std::min(chunk.count, kChunkElements));
     }
     return aligned_bytes(most, 4);
@@ -121,6 +124,7 @@ void ScheduleBuilder::make_work(ParamTask& task, LaneKind lane) {
         const Param param = in_.param(chunk.param);
         work.params = {&param, 1};
         most = std::max(most, task.kernel->work_bytes(work));
+        // A group's kernel asks for the whole group, whichever chunk is first.
         if (task.kernel->grain == Grain::group) break;
     }
     if (most > 0) task.work = room("param.work", round_up(most, kParamAlignment));

@@ -25,11 +25,14 @@ GemmShape shape_of(const SegmentCall& call, const OpSize& size) {
 // The share of a machine's rate for products that some of its threads have.
 double products_share(const Machine& machine, int threads) {
     const double all = machine.threads, used = std::min(all, static_cast<double>(threads)), share = used / all;
+    // One thread alone does more than its share of all threads' work: it waits for no other.
     if (all == 1 || machine.one_thread_gain <= 0) return share;
     return share * (1 + (machine.one_thread_gain - 1) * (all - used) / (all - 1));
 }
 
 // Of the kind of updates that a schedule has; of others `otherwise`.
+// Bytes do not tell how long an update takes: 8-bit moments move 16 bytes a number where fp32 moves 28, and take as
+// long, since they are rounded.
 double update_rate(const std::map<std::string, double, std::less<>>& known, const std::string& key, double otherwise) {
     const auto found = known.find(key);
     return found != known.end() ? found->second : otherwise;
@@ -55,6 +58,8 @@ PriceList::PriceList(const Schedule& schedule, const Machine& machine)
 }
 
 double PriceList::call_rate(const SegmentCall& call, const OpSize& size) const {
+    // Measured for the model's own shapes: without bf16 instructions, gradients of weights run at 0.6 to 0.9 of the
+    // rate of a large product, and predictions by that rate were a quarter too short.
     if (!machine_.kernels.empty()) {
         const auto known = machine_.kernels.find(kernel_key(*call.node->op, call.node->spec, size, call.mode));
         if (known != machine_.kernels.end()) return known->second;
@@ -65,6 +70,7 @@ double PriceList::call_rate(const SegmentCall& call, const OpSize& size) const {
 double PriceList::kernel_seconds(double flops, double bytes, double flops_per_s) const {
     double products = ratio(flops, flops_per_s);
     if (machine_.unified_memory) products /= products_share_;
+    // The longer of the two, not their sum: rates of products were measured with the memory that they touch.
     return machine_.kernel_seconds + std::max(products, ratio(bytes, memory_bytes_per_s_));
 }
 
@@ -117,6 +123,7 @@ PriceList::Work PriceList::update_work(const Task& task) const {
     work.seconds = calls(task) * machine_.kernel_seconds;
     const bool on_host = kind_of(task) == LaneKind::host;
     // What the compute lane updates lives where it computes.
+    // Priced as the host's, updates of 8 billion parameters on an H200 made a step of 1.59 s one of 2.19 s.
     if (!on_host && !machine_.unified_memory) {
         work.seconds += ratio(bytes, device_update_bytes_per_s_);
         work.device_bytes = bytes;
@@ -178,6 +185,7 @@ PriceList::Work PriceList::disk_work(const Task& task) const {
     const double read = amount(task.demand.disk_read_bytes), written = amount(task.demand.disk_write_bytes);
     work.seconds = ratio(read, machine_.disk_read_bytes_per_s) + ratio(written, machine_.disk_write_bytes_per_s);
     work.host_bytes = 2 * (read + written);
+    // One thread sums some 10 GB/s: drives that are faster than that together wait for it.
     if (!is_summed(task)) return work;
     const double sums = ratio(read + written, machine_.checksum_bytes_per_s);
     work.seconds = std::max(work.seconds, sums);
@@ -226,6 +234,7 @@ Price PriceList::of(const Task& task) const {
             work = disk_work(task);
             break;
     }
+    // Handing a task out takes this long, whatever it does.
     work.seconds += machine_.task_seconds;
     return finish(work, kind_of(task));
 }

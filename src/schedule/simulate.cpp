@@ -83,6 +83,7 @@ class Fluid {
                     const size_t id = order_.task(index, static_cast<size_t>(lane.done));
                     const Task& task = schedule_.tasks[id];
                     if (!can_start(task)) break;
+                    // A skipped task counts like any other: waits are numbers of tasks.
                     changed |=
                         !start(lane, index, id, all_ || task.when != When::write_back ? prices_.of(task) : Price{});
                 }
@@ -118,6 +119,8 @@ class Fluid {
             if (!lane.running) continue;
             double speed = 1;
             for (size_t resource = 0; resource < wanted.size(); ++resource) {
+                // What a task leaves unused, because another resource holds it back, goes to no other task. So a step
+                // has the bounds of docs/dev/simulator.md.
                 if (lane.shares[resource] > 0 && users[resource] > 1 && wanted[resource] > 1)
                     speed = std::min(speed, 1 / wanted[resource]);
             }
@@ -170,6 +173,8 @@ void mix(const Simulation& between, double share, Simulation& home) {
 Simulation simulate(const Schedule& schedule, const Machine& machine) {
     Simulation result;
     Fluid(schedule, machine, true, result).run();
+    // Both kinds of step have the same tasks and waits, and skip different ones: each is simulated once, and the mean
+    // counts them as often as they occur.
     if (schedule.writeback_steps > 1) {
         Simulation between;
         Fluid(schedule, machine, false, between).run();
@@ -181,6 +186,7 @@ Simulation simulate(const Schedule& schedule, const Machine& machine) {
 
 Simulation in_rounds(Simulation step, int64_t rounds) {
     step.seconds *= static_cast<double>(rounds);
+    // Only the first round writes back, so the lanes down and to disk do not repeat.
     for (const LaneKind lane : {LaneKind::compute, LaneKind::up, LaneKind::disk_read}) {
         step.busy_seconds[slot(lane)] *= static_cast<double>(rounds);
         step.alone_seconds[slot(lane)] *= static_cast<double>(rounds);
