@@ -12,6 +12,7 @@ AliveBytes::AliveBytes(const ScheduleSet& set, size_t tasks)
     : change_(set.tiers.size(), std::vector<int64_t>(tasks + 2)) {}
 
 void AliveBytes::add(const BufferSpec& buffer, int first, int last) {
+    // As placing rounds it: a sum of exact bytes would be less than any layout.
     const int64_t bytes = round_up(buffer.bytes, kParamAlignment);
     std::vector<int64_t>& change = change_[at(buffer.tier)];
     change[at(first)] += bytes;

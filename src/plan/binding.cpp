@@ -25,6 +25,7 @@ std::vector<std::pair<std::string, Machine>> better_machines(const Machine& mach
     twice("matrix products",
           {&Machine::gemm_bf16_flops, &Machine::gemm_f32_flops, &Machine::narrow_bf16_flops, &Machine::narrow_f32_flops,
            &Machine::attention_bf16_flops, &Machine::attention_f32_flops});
+    // Prices ask for these first: doubling the general rates alone would change nothing on a measured machine.
     for (auto& [kernel, rate] : list.back().second.kernels) rate *= 2;
     twice("memory and updates", {&Machine::memory_bytes_per_s, &Machine::update_bytes_per_s});
     for (auto& [update, rate] : list.back().second.updates) rate *= 2;
@@ -38,6 +39,7 @@ Binding find_binding(const Planned& planned, const Machine& machine) {
     const auto most = std::max_element(busy.begin(), busy.end());
     Binding binding{.lane = static_cast<LaneKind>(most - busy.begin()),
                     .busy = planned.step.seconds > 0 ? *most / planned.step.seconds : 0};
+    // What is twice as good must gain 3 % to be worth a line.
     double best = planned.step.seconds * 0.97;
     for (const auto& [what, better] : better_machines(machine)) {
         const double seconds = simulate(leading_schedule(planned.schedules), better).seconds;

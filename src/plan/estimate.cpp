@@ -122,6 +122,7 @@ namespace {
 
 // All of a plan that evaluation, or updates alone, depend on. Buffers live by the order of tasks, on whatever lanes;
 // how long a redo takes is a matter of lanes, too.
+// A field that is missing here would give a plan the bytes of another one.
 std::string key_of(const Plan& plan, const ScheduleRequest& request, int blocks) {
     const bool updates = request.kind == ScheduleRequest::Kind::redo || request.kind == ScheduleRequest::Kind::flush;
     std::string key = fmt::format("{} {} {} {} ", schedule_name(request), request.rows, request.micro_batches, blocks);
@@ -154,6 +155,7 @@ Estimator::OtherSchedule Estimator::other_schedule(const PlannedModel& planned, 
         }
         return made;
     };
+    // Decoding, and flushes of forward-only methods, depend on more of a plan than key_of has.
     const bool is_simple = request.kind == ScheduleRequest::Kind::eval ||
                            (!recipe_.probes() && request.kind != ScheduleRequest::Kind::train &&
                             request.kind != ScheduleRequest::Kind::decode);
@@ -195,6 +197,7 @@ Estimator::Sized Estimator::size(const PlanFor& plan_for, int period) {
     Plan whole = plan_for(layer_count(model_) + 2);
     if (repeats == 0) return size_whole(std::move(whole));  // of layers that differ a few say nothing
     period = std::lcm(period, repeats);
+    // Only steps note where they come to each block, and without that no range can be repeated.
     if (requests_[0].kind != ScheduleRequest::Kind::train) return size_by_two(plan_for, std::move(whole), period);
     std::optional<Sized> sized = size_repeated(plan_for, whole, period);
     return sized ? std::move(*sized) : size_whole(std::move(whole));
@@ -207,6 +210,8 @@ Estimator::Sized Estimator::size_whole(Plan plan) {
     return sized;
 }
 
+// A line through two short models was up to 12 % off in time and 54 % in memory where updates run far ahead. Repeated
+// layers are exact in most cases, for half the work.
 std::optional<Estimator::Sized> Estimator::size_repeated(const PlanFor& plan_for, const Plan& whole, int period) {
     constexpr double kDeeper = 1.15;  // than the short model: finding and repeating its layers costs as much
     const int layers = layer_count(model_);

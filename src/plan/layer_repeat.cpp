@@ -94,6 +94,8 @@ bool LayerRepeat::are_layers(const Schedule& schedule, const LayerTasks& layers)
             if (!repeats(schedule, layers, head, lane, range.lanes[at(lane)])) return false;
         }
         const auto is_theirs = [&](int task) { return layers.holds(at(task)); };
+        // Tasks of these layers outside the ranges would not be repeated: passes still fill or drain over more layers
+        // than these.
         if (of_ranges != std::ranges::count_if(lanes_[at(lane)], is_theirs)) return false;
     }
     return true;

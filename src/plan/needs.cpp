@@ -25,6 +25,7 @@ Totals totals(const TrainedModel& model, const Numerics& numerics, const PlanReq
               const Needs& needs) {
     const bool apart = plan.own_memory();
     return {.memory = needs.arena_bytes[slot(apart ? TierKind::host : TierKind::device)] + request.budgets.process +
+                      // Only a store can be exported while steps run: without one the steps change what would be read.
                       (plan.store ? request.budgets.exporter : 0),
             .device = apart ? needs.arena_bytes[slot(TierKind::device)] : 0,
             .store = plan.store ? needs.store_bytes : 0,

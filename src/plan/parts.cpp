@@ -34,6 +34,8 @@ std::vector<Part> parts_of(const TrainedModel& model, const Recipe& recipe, cons
         if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = space->of(Knob::device_groups) = {0};
         if (recipe.uses_gradients_at_once()) space = at_once(std::move(*space));
         const int least = space->of(Knob::resident)[0];
+        // Each share is searched by itself: what it takes of one memory it spares in the other, so no share takes the
+        // least of both.
         for (Space& each : by_residence(*space)) {
             const bool moves_most = each.of(Knob::resident)[0] == least;
             parts.push_back({policy, std::move(each), moves_most});

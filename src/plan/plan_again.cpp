@@ -29,6 +29,7 @@ std::optional<Planned> plan_again(const TrainedModel& model, const Recipe& recip
     if (request.device.kind != DeviceKind::fake) require_kernels(model, recipe, request.device.kind);
     const SavedRanks ranks = rank_saved(model, largest_request(request), request.device.kind, numerics, machine);
     for (const Part& part : parts_of(model, recipe, request, ranks)) {
+        // A kept choice may be of an earlier version, whose spaces had other values.
         if (part.policy->name != found.policy || !has_choice(part.space, found.choice)) continue;
         Planned planned = evaluate_plan(model, recipe, numerics, machine, request,
                                         plan_of(part.space, found.choice, ranks, programs_of(model)));

@@ -79,6 +79,7 @@ class Sizes {
     // `installed` 0: not known.
     void add(std::string_view flag, std::string_view what, int64_t bytes, int64_t installed) {
         flags_.push_back(fmt::format("{} {}", flag, size_to_type(enough(bytes))));
+        // A size that the machine lacks is no way out: --device-memory 58GiB was once offered for a card of 24 GiB.
         if (installed > 0 && enough(bytes) > installed)
             missing_.push_back(fmt::format("{} of free {}", format_bytes(enough(bytes)), what));
     }
@@ -127,6 +128,7 @@ std::vector<std::string> enough_changes(const Nearest& nearest, const PlanReques
         add(nearest.any, any.memory_over > 0, any.device_over > 0, any.disk_over > 0);
         if (any.write_over > 0) (changes.empty() ? elsewhere : changes)[0] += " and a larger --ssd-writes";
     }
+    // Where weights, gradients and state alone exceed the budget, no smaller batch helps.
     if (shrinks) {
         const std::vector<std::string> smaller = smaller_steps(request);
         changes.insert(changes.end(), smaller.begin(), smaller.end());
@@ -181,6 +183,7 @@ UserError missing(std::string_view what, DeviceKind device) {
 
 }  // namespace
 
+// Before a plan is searched, not in its first step: a search may take minutes.
 void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind device) {
     for (const Block& block : model.blocks) {
         for (const Node& node : block.program->nodes) {
@@ -195,6 +198,7 @@ void require_kernels(const ModelSpec& model, const Recipe& recipe, DeviceKind de
         if (act.kernel->cells[cell] == nullptr)
             throw missing(fmt::format("{} kernel of {}", act.kernel->name, recipe.name), device);
     }
+    // On such devices the list of directions travels as an argument of the launch, which has a limited size.
     if (recipe.terms > step_terms_max(device))
         throw UserError(ExitCode::usage, "device", "a step of {} has {} directions, but {} takes {} at a time",
                         recipe.name, recipe.terms, device_kind_name(device), step_terms_max(device))

@@ -350,6 +350,7 @@ namespace {
 
 std::vector<Ladders> ladders_of(const Space& space, Evaluator& evaluate, const Limits& limits) {
     std::vector<Ladders> ladders;
+    // Left open, gradient_checkpointing gave plans up to 15 % slower than fixed to true.
     if (const Space lean = space.recomputing(); lean.size() < space.size())
         ladders.emplace_back(lean, evaluate, limits);
     ladders.emplace_back(space, evaluate, limits);

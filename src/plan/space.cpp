@@ -56,6 +56,7 @@ Choice Space::richest() const {
 }
 
 Choice Space::canonical(Choice choice) const {
+    // An evaluation lowers a schedule: choices that are the same plan must be one choice.
     if (at(choice, Knob::update) != static_cast<int>(UpdateTime::in_backward)) at(choice, Knob::deferred) = 0;
     if (at(choice, Knob::held_weights) == 0) at(choice, Knob::device_groups) = 0;
     int left =
@@ -86,6 +87,7 @@ namespace {
 // are drawn: half as many a step as it has steps. Signs cost little; hundreds of normal numbers for a weight never
 // pay.
 std::vector<int> writeback_choices(const Space& space, const TrainedModel& model, const Recipe& recipe, int wanted) {
+    // Weights that are updated where they live are never stale.
     const bool is_written_back = space.base.store || (space.base.own_memory() && space.near != Home::device);
     if (recipe.merge == Merge::per_window) return {static_cast<int>(recipe.merge_window)};
     if (!is_written_back) return {1};
@@ -115,11 +117,13 @@ Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe,
         space.of(knob) = {0};
     space.of(Knob::update) = {static_cast<int>(UpdateTime::next_forward)};
     space.of(Knob::block_input) = {static_cast<int>(Home::device)};
+    // Each block is fetched once a step, for all micro-batches and directions.
     space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
     space.of(Knob::group_chunks) = {1};
     const bool has_pairs = std::any_of(recipe.passes.begin(), recipe.passes.end(), [](const RecipePass& pass) {
         return pass.kind == PassKind::forward && pass.k > 1;
     });
+    // Least memory first, as for every knob: one probed copy instead of one for each point.
     if (has_pairs) space.of(Knob::one_probe) = {1, 0};
     space.of(Knob::writeback_steps) = writeback_choices(space, model, recipe, writeback_steps);
     if (space.base.own_memory() && space.of(Knob::read_ahead).size() > 1) {
@@ -133,6 +137,7 @@ Space at_once(Space space) {
     space.of(Knob::gradients) = {kShares};
     space.of(Knob::deferred) = space.of(Knob::held_weights) = space.of(Knob::device_groups) = {0};
     space.of(Knob::update) = {static_cast<int>(UpdateTime::at_once)};
+    // A block's gradient is complete, and can be used up, only once all micro-batches have passed the block.
     space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
     return space;
 }
@@ -146,6 +151,8 @@ SavedRanks rank_saved(const TrainedModel& model, const ScheduleRequest& largest,
                       .compute = numerics.compute};
     for (const Block& block : model.blocks) {
         if (ranks.contains(block.program.get())) continue;
+        // One ranking for each program turns a choice of subsets into three numbers, which a search can turn one at a
+        // time.
         const std::vector<SavedValue> values = saved_values(*block.program, size, trainable_of(model, block));
         std::vector<int> rank(values.size());
         std::iota(rank.begin(), rank.end(), 0);
@@ -167,6 +174,7 @@ int most_saved(const SavedRanks& ranks) {
 }
 
 bool in_share(int block, int share) {
+    // Spread over the depth, so that a link or a drive has about as much to do in each part of a pass.
     return (block + 1) * share / kShares > block * share / kShares;
 }
 
@@ -202,6 +210,8 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.group_chunks = at(choice, Knob::group_chunks);
     plan.device_groups = at(choice, Knob::device_groups);
     plan.upload_ahead = at(choice, Knob::upload_ahead);
+    // One knob turns both: what goes up early must have been read early, and a search that turns one knob at a time
+    // would find neither.
     plan.read_ahead = std::max(plan.read_ahead, plan.upload_ahead);  // what goes up was read
     plan.one_probe = at(choice, Knob::one_probe) == 1;
     plan.writeback_steps = std::max(1, at(choice, Knob::writeback_steps));
@@ -217,6 +227,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
                        .block_input = static_cast<Home>(at(choice, Knob::block_input)),
                        .cache = static_cast<Home>(at(choice, Knob::cache)),
                        .update = static_cast<UpdateTime>(at(choice, Knob::update))};
+        // Guesses and deferred updates gain little without each other, so a plan may have both.
         if (each.update == UpdateTime::in_backward && in_share(block, at(choice, Knob::deferred)))
             each.update = UpdateTime::next_forward;
         const std::vector<int>& rank = ranks.at(programs[static_cast<size_t>(block)]);

@@ -20,6 +20,7 @@ std::vector<int> up_to(int last) {
 std::vector<int> host_thread_choices(const PlanRequest& request) {
     if (request.device.kind != DeviceKind::cpu) return {std::max(1, request.threads)};  // the device computes
     std::vector<int> choices;
+    // Where the device has memory of its own, state in the host's needs a host lane.
     if (!request.device.own_memory) choices.push_back(0);
     for (int threads = 1; threads <= std::max(1, request.threads / 2); threads *= 2) choices.push_back(threads);
     return choices;
