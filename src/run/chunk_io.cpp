@@ -24,6 +24,7 @@ ChunkIo::ChunkIo(const EngineSetup& setup, const Arenas& arenas, WorkingStore* s
     staging_ = arenas.lease(setup.schedules.persistent[at(setup.schedules.ids.staging)], /*write=*/true);
     int64_t count = 0;
     for (const ParamSpec& param : setup.model.params) count = std::max(count, std::min(kChunkElements, param.numel()));
+    // As the lowering sizes this buffer: weights take at most as much as their masters in f32.
     weights_at_ = aligned_bytes(count, 4);
     state_at_ = 2 * weights_at_;
 }
@@ -77,6 +78,7 @@ void ChunkIo::join(const ChunkSpan& chunk, int64_t first, std::span<float> maste
 
 void ChunkIo::clear_state(const ChunkSpan& chunk) {
     const std::vector<int64_t> sections = state_sections(setup_.recipe, param_of(chunk), chunk.first, chunk.count);
+    // The section before holds low halves, which are a part of the masters and no state.
     std::memset(state() + sections[1], 0, at(sections.back() - sections[1]));
 }
 
@@ -120,6 +122,7 @@ void ChunkIo::store_in_memory(const ChunkSpan& chunk) {
 }
 
 void ChunkIo::fetch(const ChunkSpan& chunk) {
+    // A store has every chunk, whatever memory has as well, and its checksums prove what is read.
     if (store_ != nullptr) {
         fetch_from(store_->store(), store_->chunk_index(chunk.param, chunk.first), chunk);
         return;

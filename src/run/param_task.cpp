@@ -12,6 +12,7 @@ class ParamCalls {
   public:
     ParamCalls(const ParamTask& task, const ParamContext& context, const LaunchedMemory& memory)
         : task_(task), context_(context), memory_(memory), kernel_(*task.kernel) {
+        // All chunks in one array: calls get spans of it, and a task makes no allocation for each chunk.
         states_.reserve(task.chunks.size() * context.setup.recipe.state.size());
         lows_.reserve(task.chunks.size());
         for (const ParamChunk& chunk : task.chunks) {
@@ -85,6 +86,7 @@ class ParamCalls {
     }
 
     void call(const ParamCall& call) const {
+        // By the stream's device, not the plan's: updates next to a card run on the host's threads.
         kernel_.cells[static_cast<size_t>(memory_.stream().device())](call, memory_.stream());
     }
 
@@ -95,6 +97,7 @@ class ParamCalls {
             group.push_back(bind(index, 1, state));
             state += task_.chunks[index].state.size();
         }
+        // The kernel finds every chunk of the group through its first call.
         ParamCall first = group.front();
         first.group = group;
         first.report = &reports.emplace_back();
@@ -125,6 +128,7 @@ class ParamCalls {
                                           .compute = context_.compute,
                                           .plain = at_slot(ParamSlot::plain, chunk.plain),
                                           .probes = at_slot(ParamSlot::probes, chunk.probes)};
+            // Runs read such a parameter where it lies.
             if (due == 0 && arrival.plain == nullptr && arrival.probes == nullptr) continue;
             bound.arrival = &arrival;
             call(bound);

@@ -72,6 +72,7 @@ void TaskLanes::issue_all(int number) {
         if (!issue(number, index)) break;
         own.last = order_.sequence(index);
     }
+    // Also after a failure: a lane that waits for tasks which are never issued would wait for ever.
     raise_to(own.issued, kGivenUp);
     if (!own.runs_ahead) raise_to(own.complete, kGivenUp);
 }
@@ -85,6 +86,7 @@ bool TaskLanes::issue(int number, size_t index) {
     wait_on_host(own, task, order_.before(index), on_host);
     wait_until(own.complete, sequence - static_cast<int>(own.flights.size()));
     wait_for(context_.movers.jitter(number));
+    // Only after the waits: lanes that gave up end them, too, and then what this task waited for is not there.
     if (failed_.load() || stopped_.load()) return false;
     if (!work_.may_begin(task)) {
         stopped_.store(true);
@@ -95,6 +97,7 @@ bool TaskLanes::issue(int number, size_t index) {
         flight.task = index;
         const bool is_due = work_.is_due(task);
         const int64_t start_ns = now_ns();
+        // A skipped task has no lease, but keeps its place: other lanes count it.
         if (is_due)
             flight.memory.take(task, context_.set, context_.schedule, context_.arenas,
                                {.lane = number, .sequence = sequence, .before = order_.before(index)});
@@ -129,6 +132,8 @@ void TaskLanes::wait_on_stream(Lane& own, const Task& task) {
     for (const Wait& need : task.after) {
         Lane& other = lane(need.lane);
         int& waited = own.stream_waited[at(need.lane)];
+        // A stream does its work in order: once it has waited for a task, all earlier ones of that lane are complete as
+        // well.
         if (waited >= need.count || other.complete.load(std::memory_order_acquire) >= need.count) continue;
         own.stream->wait_for(*context_.streams.events(need.lane, need.count).end);
         waited = need.count;
@@ -138,6 +143,7 @@ void TaskLanes::wait_on_stream(Lane& own, const Task& task) {
 void TaskLanes::launch(int number, int sequence, bool is_due) {
     Lane& own = lane(number);
     const TaskEvents& events = context_.streams.events(number, sequence);
+    // Also for a skipped task, since streams of other lanes wait for its event.
     own.stream->record(*events.begin);
     if (is_due) {
         own.stream->launch([this, &flight = flight(own, sequence)](const Launch& launch) {
@@ -158,6 +164,8 @@ void TaskLanes::reap(int number) {
         if (own.complete.load(std::memory_order_acquire) >= sequence) continue;
         if (own.issued.load(std::memory_order_acquire) == kGivenUp && sequence > own.last) break;
         const TaskEvents& events = context_.streams.events(number, sequence);
+        // Both, even if the first one reports a failure: the stream may still be working on the task, and its leases
+        // are dropped next.
         for (Event* const event : {events.begin.get(), events.end.get()}) {
             try {
                 event->wait();
@@ -175,6 +183,7 @@ void TaskLanes::complete(int number, int sequence, int64_t start_ns, int64_t end
     Flight& flight = this->flight(own, sequence);
     times_[flight.task] = {start_ns, end_ns};
     own.busy_ns += end_ns - start_ns;
+    // Before the count rises: a task that waits for this one may take the same bytes at once.
     flight.memory.drop();
     count_engine_work();
     raise_to(own.complete, sequence);

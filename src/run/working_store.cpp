@@ -31,6 +31,7 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         return UserError(ExitCode::storage, path, "holds the state of another run: {} is {}, expected {}", what, got,
                          want);
     };
+    // By name: a store of another run in this place is a mistake that the user can mend.
     if (found.params.size() != expected.params.size())
         throw refuse("the number of parameters", found.params.size(), expected.params.size());
     for (size_t i = 0; i < found.params.size(); ++i) {
@@ -81,6 +82,7 @@ WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& m
         store_param_[at(order[index])] = static_cast<int>(index);
         gradient_offset_[at(order[index])] = end;
         const Param param = model.param(order[index]);
+        // Room for all that trains, so that a gradient's place does not depend on which blocks spill theirs.
         if (param.trains()) end += gradient_param_bytes(gradients, param.numel());
     }
     if (spills.gradients) gradients_ = make_spill(spill_path + kSpilledGradients, end);
@@ -102,6 +104,7 @@ WorkingStore::Spill WorkingStore::make_spill(const std::string& path, int64_t by
 void WorkingStore::remove(Spill& spill) noexcept {
     if (spill.file == nullptr) return;
     spill.file.reset();
+    // A destructor must not throw, and a file that stays costs the disk's space only.
     try {
         files_.remove_file(spill.path);
     } catch (const Error& error) {
@@ -143,6 +146,8 @@ std::vector<DiskRange> WorkingStore::ranges(const MoveTask& task, std::byte* buf
             continue;
         }
         const int64_t chunk = chunk_index(piece.param, piece.first);
+        // A step never writes the committed version, so a kill at any point leaves it whole. Reads take the newest,
+        // which this step may have written; a redo starts from the committed one.
         const int version = task.kind == MoveKind::disk_write ? store_.next_version(chunk)
                             : task.committed                  ? store_.current_version(chunk)
                                                               : newest(task.place)[at(chunk)].version.load();
@@ -180,6 +185,7 @@ uint64_t PieceSums::sum(size_t piece) const {
 
 PieceSums WorkingStore::piece_sums(const MoveTask& task) const {
     std::vector<int64_t> exact;
+    // Low halves alone have no checksum: the store's is of all state of a chunk. Spilled values outlive no crash.
     if (task.place == DiskPlace::weight || task.place == DiskPlace::state) {
         for (const MovePiece& piece : task.pieces)
             exact.push_back(exact_bytes(task.place, chunk_index(piece.param, piece.first)));
@@ -216,6 +222,7 @@ void WorkingStore::commit(int64_t step, const std::string& run_state) {
     for (size_t chunk = 0; chunk < weights_.size(); ++chunk) {
         Newest &weight = weights_[chunk], &state = states_[chunk];
         const bool has_state = store_.state_extent(static_cast<int64_t>(chunk), 0).bytes > 0;
+        // Weights and state of a chunk have one version number: half a chunk would pair new weights with old state.
         WINDLASS_CHECK(!has_state || weight.written == state.written, "chunk {} was written by halves", chunk);
         if (weight.written) written.push_back({static_cast<int64_t>(chunk), {weight.sum, state.sum}});
         weight.written = state.written = false;
