@@ -29,6 +29,7 @@ int64_t state_offset(const StateSpec& state, int64_t first) {
 int64_t probe_bytes(const RecipePass& pass, const ParamSpec& param, DType compute) {
     if (pass.rank == 0 || param.shape.rank() != 2) return param.numel() * dtype_bytes(compute);
     const int64_t rows = param.shape[0], cols = param.shape[1];
+    // Counters of factors are distinct only up to the shorter side (perturb/factors.h).
     return std::min({pass.rank, rows, cols}) * (rows + cols) * dtype_bytes(DType::f32);
 }
 
@@ -51,6 +52,7 @@ const ParamKernel kConvertWeights = materialize_kernel<convert_weights>();
 
 Decision clip(const MethodOptions& options, const Evidence& evidence, StepParams& step) {
     const double loss = evidence.losses.front();
+    // The loss, too: its gradients may be finite where it is not.
     step.apply = std::isfinite(evidence.norm) && std::isfinite(loss);
     // The same guard against a zero norm as torch.nn.utils.clip_grad_norm_.
     if (options.max_grad_norm > 0) step.clip_scale = std::min(1.0, options.max_grad_norm / (evidence.norm + 1e-6));
@@ -61,6 +63,7 @@ bool Recipe::runs(PassKind kind) const {
     return std::ranges::any_of(passes, [kind](const RecipePass& pass) { return pass.kind == kind; });
 }
 
+// What a recipe needs follows from its acts, so a new method has no flags to keep in step with them.
 const ParamKernel* Recipe::update() const {
     const auto found = std::ranges::find_if(acts, [](const Act& act) { return act.kernel->is_update; });
     return found == acts.end() ? nullptr : found->kernel;

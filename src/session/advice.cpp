@@ -39,6 +39,7 @@ std::optional<Planned> plan_format(const Session& session, const MethodAdvice& w
     variation.update_time.reset();
     if (const auto writes = static_cast<double>(variation.step_disk_writes); writes > 0) {
         const double own = steps_for_one_of_adam(method_of(session.config), session.method_options);
+        // The limit is on the run: a method that needs more steps may write less in each of them.
         variation.step_disk_writes = std::max<int64_t>(1, static_cast<int64_t>(writes * own / wanted.steps_factor));
     }
     std::optional<Planned> planned = plan_variation(session, variation, should_stop);
@@ -114,12 +115,15 @@ const MethodAdvice* advised(const std::vector<MethodAdvice>& methods, const RunC
     }
     if (fitting.empty()) return nullptr;
     const auto has_backward = [](const MethodAdvice* each) { return !is_forward_only(find_method(each->method)); };
+    // Steps without backpropagation are short, and many times as many are needed. As the fastest one, such a method
+    // would make all others dear.
     if (std::ranges::any_of(fitting, has_backward)) std::erase_if(fitting, std::not_fn(has_backward));
     const auto seconds = [&](const MethodAdvice* each) { return run_seconds(*each, costs); };
     const MethodAdvice* const fastest = *std::ranges::min_element(fitting, {}, seconds);
     if (!has_backward(fastest)) return fastest;
     std::ranges::stable_sort(fitting, {}, [](const MethodAdvice* each) { return learning_place(*each); });
     const auto found = std::ranges::find_if(fitting, [&](const MethodAdvice* each) {
+        // Both: a run of minutes may well be slower than it must, if each of its steps learns more.
         const bool is_slow = seconds(each) > kShortRun && seconds(each) > kMuchSlower * seconds(fastest);
         return !is_slow && run_writes(*each, costs) <= kWearOfARun * costs.endurance_bytes;
     });

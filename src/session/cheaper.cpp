@@ -36,6 +36,8 @@ std::optional<Cheaper> plan_cheaper(const Session& session, const Variation& var
 size_t best_of(std::span<const std::optional<Cheaper>> kind) {
     double most = 0;
     for (const auto& each : kind) most = std::max(most, each ? each->gain : 0);
+    // The smallest change that gains nearly as much: larger batches and coarser formats have a price that no simulation
+    // knows.
     const double enough = std::max(kWorthALine, kNearlyAll * most);
     const auto found = std::ranges::find_if(kind, [&](const auto& each) { return each && each->gain >= enough; });
     return static_cast<size_t>(found - kind.begin());
@@ -89,6 +91,7 @@ std::vector<Cheaper> cheaper_methods(const Session& session, const std::vector<M
                       .step_seconds = each.planned->mean_seconds,
                       .tokens = session.rows_per_step() * session.numerics().sequence_lengths.back(),
                       .changes = method_changes(session, each, factor)};
+        // By what is learned, not by steps: a method that needs twice as many must be more than twice as fast.
         other.gain = session.seconds_at_most() / (other.step_seconds * factor);
         if (other.gain >= (is_adapter ? kWorthAnAdapter : kWorthALine)) found.push_back(std::move(other));
     }
@@ -139,6 +142,7 @@ void CheaperSearch::run(const SearchOrder& order, const std::function<void(Cheap
     plan_in_order(
         1, [&](int64_t, const ShouldStop& should_stop) { all = plan_cheaper(session_, together, should_stop); },
         taking);
+    // Together they may gain less than one of them alone, since they compete for the same memory.
     if (all && all->gain > most) found(std::move(*all));
 }
 

@@ -16,6 +16,7 @@ double ProjectorBias::best_scale() const {
 }
 
 void rescale_projector(const ProjectorValues& values, double c) {
+    // P P^T G Q Q^T has P and Q twice each, so each takes the fourth root.
     const auto factor = static_cast<float>(std::sqrt(std::sqrt(c)));
     for (const std::span<float> side : {values.left, values.right})
         for (float& each : side) each *= factor;
@@ -42,6 +43,7 @@ void BiasPass::set_gradient(std::span<const float> gradient) {
     gradient_squares_ = squares(scratch.gradient);
 }
 
+// A sum for each panel, added in the panels' order: bits do not depend on the number of workers.
 double BiasPass::squares(const Panels& of) const {
     team.parallel_for(of.count(), [&](int64_t panel, int) {
         scratch.panel_sums[panel] = panel_loops().dot(of.panel(panel), of.panel(panel), of.rows);
@@ -77,6 +79,7 @@ ProjectorBias BiasPass::measure(bool folds) {
     team.parallel_for(panels, [&](int64_t panel, int worker) {
         float* const rows = shown_rows(panel, worker);
         scratch.panel_sums[panel] = panel_loops().dot(rows, rows, n);
+        // The difference E is as large as G: it lives panel by panel, and a second pass makes it once more.
         panel_loops().subtract(scratch.gradient.panel(panel), rows, n);
         differences[panel] = panel_loops().dot(rows, rows, n);
         if (!folds) return;

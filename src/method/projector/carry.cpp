@@ -82,6 +82,7 @@ void carry_moments(const ProjectorContext& context, const ProjectorValues& value
     carrying.turn_over(moments.first, false);
     carrying.put([&](size_t i, float x) { moments.first[i] = x; });
     carrying.turn_over(moments.second, true);
+    // A second moment below the square of the first would make the next step a leap.
     carrying.put([&](size_t i, float x) { moments.second[i] = std::max(x, moments.first[i] * moments.first[i]); });
 }
 

@@ -54,6 +54,7 @@ void right_gradient(const BiasPass& pass) {
     for_panel_pieces(pass.team, scratch.gradient.count(), [&](int64_t panel, int64_t piece, int worker) {
         float* const rows = pass.shown_rows(panel, worker);
         const float* const gradient = scratch.gradient.panel(panel);
+        // E was not kept: it would take as much memory as G.
         panel_loops().subtract(gradient, rows, n);
         turned_rows(scratch.difference_folded, panel, scratch.short_tile(worker, 1));
         panel_loops().sampled(pass.shape.right->by_row.source.data(), pass.shape.right->shape.nonzeros, rows,
@@ -123,11 +124,13 @@ ProjectorLearned learn_projector(const ProjectorContext& context, std::span<cons
     for (int t = 0;; ++t) {
         const bool last = t == learning.iterations;
         const double relative = last ? pass.measure(false).relative() : projector_gradient(pass, slope);
+        // Steps of Adam may make the bias worse before it gets better: the best that was seen counts.
         if (t == 0 || relative < learned.relative) {
             learned.relative = relative;
             copy_values(values, best);
         }
         if (t == 0 || relative < mark - learning.least_gain) mark = relative, mark_at = t;
+        // Ends by numbers, never by a clock: a faster machine must find the same projectors.
         if (last || relative <= learning.enough || t - mark_at >= learning.patience) break;
         left.step(t + 1);
         right.step(t + 1);

@@ -78,6 +78,7 @@ ProjectorScratch::ProjectorScratch(const ProjectorShape& shape, int threads, std
     tiles = cut.take<float>(threads * worker_numbers);
     bytes = cut.used;
     if (base == nullptr) return;
+    // Padding is multiplied like the rest, and scratch holds what another task left in it.
     for (const Panels& each : {gradient, folded, difference_folded, left_half, compressed, difference})
         clear_padding(each);
     std::memset(tiles, 0, at(threads * worker_numbers) * sizeof(float));
@@ -115,6 +116,7 @@ void turn_rows(std::span<const float> from, const Panels& to, Team& team) {
                 panel_loops().turn(source, cols, target, kPanel);
                 continue;
             }
+            // At the edges of the matrix a whole square would read past its end.
             float square[kSquare] = {};
             for (int64_t row = 0; row < count; ++row)
                 std::memcpy(square + row * kPanel, source + row * cols, at(width) * sizeof(float));

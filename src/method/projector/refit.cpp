@@ -15,10 +15,13 @@ ProjectorRefit refit_projector(const ProjectorContext& context, const ProjectorH
                                const ProjectorValues& changed) {
     ProjectorRefit refit{.before = projector_bias(context, gradients.judge, values).relative()};
     copy_values(values, changed);
+    // Random signs are right in the mean, but miss the gradient by more than its length. The best scale, known in
+    // closed form, alone brings the bias below 1.
     refit.scale = projector_bias(context, gradients.fit, changed).best_scale();
     rescale_projector(changed, refit.scale);
     if (learning.iterations > 0)
         refit.iterations = learn_projector(context, gradients.fit, learning, changed).iterations;
+    // Judged as the run will compute with them: what is better in f32 may be worse after rounding.
     round_to_bf16(changed);
     refit.after = projector_bias(context, gradients.judge, changed).relative();
     refit.accepted = refit.after < refit.before;  // not where either is no number

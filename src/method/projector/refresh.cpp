@@ -87,7 +87,9 @@ class LayerRefresh {
         const ProjectorRefit refit =
             refit_projector(context_, {{weight_.gradient, weights}, {weight_.judge, weights}},
                             {.iterations = call_.iterations}, numbers_.values, numbers_.changed);
+        // Nothing has been written so far, so a fit that is not taken changes nothing.
         if (!refit.accepted) return refit;
+        // S belongs to the projectors that it was trained with: it goes into W before they change.
         read_inner();
         write_back(context_, numbers_.values, numbers_.s,
                    {.key = call_.step->seed, .step = static_cast<uint32_t>(call_.step->step), .first = weight_.element},
