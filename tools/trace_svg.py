@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""Draws traces of `windlass plan --trace` and `windlass train --trace` as SVG: a row per lane, a colour per verb.
+"""Draws traces of `windlass plan --trace` and `windlass train --trace` as SVG: a row per lane, a colour per kind of work.
 
     trace_svg.py TRACE.json... [--titles A|B...] [--width 1200] [--from MS] [--to MS] > picture.svg
 
 All steps of all traces are drawn one below the other on one scale: give a predicted and a measured trace to compare
-them. Hovering over a task shows its name and how long it takes.
+them. A box has the number of its layer, or e and h for embedding and head, if there is room. Hovering over a task shows
+its name and how long it takes.
 """
 import argparse
 import json
+import re
 from xml.sax.saxutils import escape
 
 ROW, GAP, LEFT, TITLE = 22, 4, 104, 26
 FORWARD, REVERSE = "#4c78a8", "#2f4b7c"
-COLOURS = {"run": FORWARD, "move": "#f2a54a", "update": "#54a24b", "reduce": "#b279a2", "mark": "#999999",
-           "arrive": "#76b7b2"}
+# Of moves by what they carry, of work on parameters by its kernel.
+COLOURS = {"run": FORWARD, "weights": "#f2a54a", "state": "#eeca3b", "gradients": "#e45756", "activations": "#ff9da6",
+           "update": "#54a24b", "squares": "#b279a2", "materialize": "#76b7b2"}
+OTHERS = "#bab0ac"
 
 
 def read_steps(path):
@@ -37,7 +41,17 @@ def read_steps(path):
 
 
 def colour_of(task):
-    return REVERSE if task["name"].startswith("backward") else COLOURS.get(task["cat"], "#bab0ac")
+    if task["cat"] == "move":
+        words = task["name"].replace("low halves", "state").split()
+        return COLOURS.get(words[1], OTHERS)
+    return REVERSE if task["name"].startswith("backward") else COLOURS.get(task["cat"], OTHERS)
+
+
+def label_of(name, wide):
+    """What fits into a box of this width: "3" of layers.3."""
+    layer = re.search(r"layers\.(\d+)|(embedding|head)", name)
+    text = "" if layer is None else layer[1] or layer[2][0]
+    return text if text and wide >= 7 * len(text) + 3 else ""
 
 
 def time_text(us):
@@ -75,11 +89,16 @@ def draw_step(step, top, first, last, width):
             wide = max((min(end, last) - max(begin, first)) * scale, 0.05)
             out.append(f'<rect x="{x:.2f}" y="{y}" width="{wide:.2f}" height="{ROW}" fill="{colour}">'
                        f"<title>{escape(label)}: {time_text(end - begin)}</title></rect>")
+            if text := label_of(label, wide):
+                out.append(f'<text x="{x + wide / 2:.2f}" y="{y + 15}" text-anchor="middle" fill="white" '
+                           f'font-size="11" pointer-events="none">{text}</text>')
     return out, top + len(lanes) * (ROW + GAP) + 8
 
 
-def legend(y):
+def legend(y, steps):
+    used = {colour_of(task) for _, _, tasks in steps for task in tasks}
     entries = [("forward", FORWARD), ("backward", REVERSE)] + [(v, c) for v, c in COLOURS.items() if v != "run"]
+    entries = [(name, colour) for name, colour in entries + [("others", OTHERS)] if colour in used]
     out = []
     for index, (name, colour) in enumerate(entries):
         x = LEFT + index * 90
@@ -107,7 +126,7 @@ def main():
     for step in steps:
         lines, y = draw_step(step, y, first, last, args.width)
         body += lines
-    body += legend(y)
+    body += legend(y, steps)
     body.append(f'<text x="{args.width - 10}" y="{y + 11}" text-anchor="end">{time_text(last - first)}</text>')
     print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{args.width}" height="{y + 22}" '
           f'font-family="sans-serif" font-size="12">')
