@@ -99,7 +99,7 @@ struct Config {
     std::optional<int64_t> lsp_d;  // nothing: as wide as the bytes below allow, or half of the model's width
     int64_t lsp_r = 8;
     ByteLimit lsp_host_bytes, lsp_link_bytes;
-    std::optional<int64_t> lsp_refresh;  // nothing: as refresh_settings says
+    std::optional<int64_t> lsp_refresh;  // nothing: as phase_settings says
     int64_t lsp_samples = 16;
     int64_t lsp_learn = 10;
     bool load_in_4bit = false;  // weight_storage says it

@@ -16,6 +16,7 @@ int64_t state_bytes(const StateSpec& state, int64_t count) {
 
 int64_t state_bytes(const StateSpec& state, const ParamSpec& param, int64_t first, int64_t count) {
     if (state.of == StatePer::elements) return state_bytes(state, count);
+    // Rows and columns belong to the whole parameter: its first chunk carries their state.
     if (first > 0) return 0;
     const bool is_matrix = param.shape.rank() == 2;
     if (state.of == StatePer::row) return state.bytes * param.shape[0];
@@ -63,7 +64,7 @@ bool Recipe::runs(PassKind kind) const {
     return std::ranges::any_of(passes, [kind](const RecipePass& pass) { return pass.kind == kind; });
 }
 
-// What a recipe needs follows from its acts, so a new method has no flags to keep in step with them.
+// A recipe's needs follow from its acts, so a new method has no flags to keep in step with them.
 const ParamKernel* Recipe::update() const {
     const auto found = std::ranges::find_if(acts, [](const Act& act) { return act.kernel->is_update; });
     return found == acts.end() ? nullptr : found->kernel;
@@ -83,6 +84,8 @@ bool Recipe::uses_gradients_at_once() const {
                                [](const Act& act) { return act.kernel->is_update && act.at == Stage::on_gradient; });
 }
 
+// A method that keeps no gradients cannot come back to them: it takes one backward pass for the norm, and another one
+// for the update.
 bool Recipe::has_norm_pass() const {
     return std::ranges::count(passes, PassKind::backward, &RecipePass::kind) > 1;
 }

@@ -39,7 +39,7 @@ Binding find_binding(const Planned& planned, const Machine& machine) {
     const auto most = std::max_element(busy.begin(), busy.end());
     Binding binding{.lane = static_cast<LaneKind>(most - busy.begin()),
                     .busy = planned.step.seconds > 0 ? *most / planned.step.seconds : 0};
-    // What is twice as good must gain 3 % to be worth a line.
+    // An improvement of less than 3 % is not worth a line.
     double best = planned.step.seconds * 0.97;
     for (const auto& [what, better] : better_machines(machine)) {
         const double seconds = simulate(leading_schedule(planned.schedules), better).seconds;

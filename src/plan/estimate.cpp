@@ -149,6 +149,7 @@ Estimator::OtherSchedule Estimator::other_schedule(const PlannedModel& planned, 
         ScheduleSet set = lower_one(model, recipe_, numerics_, planned.plan, requests_, request);
         place_buffers(set);
         OtherSchedule made{.peaks = peaks_of(set)};
+        // Only a redo adds to the mean step. Others count by their bytes.
         if (request.kind == ScheduleRequest::Kind::redo) {
             derive_waits(set, set.schedules[0]);
             made.seconds = simulate(set.schedules[0], machine_).seconds;
@@ -243,6 +244,7 @@ std::optional<Estimator::Sized> Estimator::size_repeated(const PlanFor& plan_for
 Estimator::Sized Estimator::size_by_two(const PlanFor& plan_for, Plan whole, int period) {
     const int layers = layer_count(model_);
     const Depth depth = depth_for(layers, whole, period, layer_chunks_);
+    // Both short models together would be as deep as the whole one, and the result still an estimate.
     if (layers <= depth.few() + depth.all()) return size_whole(std::move(whole));
     Sized sized{.deep = lower_sized(short_model(depth.all()), plan_for(depth.all() + 2)),
                 .few = lower_sized(short_model(depth.few()), plan_for(depth.few() + 2)),
@@ -260,6 +262,7 @@ void Estimator::add_transients(Sized& sized) {
         step = sized.deep.set.by_kind(sized.repeat->alive_bytes(sized.deep.set, sized.deep.set.schedules[0]));
     for (size_t tier = 0; tier < kTierKinds; ++tier) {
         int64_t most = 0;
+        // Schedules share their addresses, so the largest counts.
         for (size_t index = 0; index < deep.size(); ++index) {
             const int64_t alive = index == 0 && sized.repeat
                                       ? step[tier]

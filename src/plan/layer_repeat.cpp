@@ -147,9 +147,11 @@ std::optional<int> LayerRepeat::change_of(const Schedule& schedule, int task, co
 int LayerRepeat::waited_for(const Schedule& schedule, int task, int copy, const Wait& wait) const {
     const size_t lane = at(wait.lane), range = at(pass_[at(task)]);
     size_t pass = range + 1;
+    // Waits are counts over a lane: the count says which pass the awaited task is in.
     while (pass > 0 && wait.count <= ranges_[pass - 1].lanes[lane].before_pass) --pass;
     if (pass-- == 0) return wait.count;
     int count = wait.count;
+    // The copies of earlier passes' ranges all come before it.
     for (size_t each = 0; each < pass; ++each) count += copies_ * ranges_[each].lanes[lane].inside;
     const LaneRange& waited = ranges_[pass].lanes[lane];
     const bool turns = ranges_[pass].rises != ranges_[range].rises;

@@ -32,6 +32,7 @@ int64_t spilled_bytes(const Schedule& schedule, const LayerTasks& layers) {
     each_of(schedule, layers, [&](const Task& task) {
         if (task.verb != Verb::move) return;
         const MoveTask& move = schedule.moves[at(task.payload)];
+        // An activation is one piece: it has no chunks.
         if (move.kind == MoveKind::disk_write && move.place == DiskPlace::activation) bytes += move.pieces[0].bytes;
     });
     return bytes;

@@ -31,6 +31,7 @@ std::vector<Part> parts_of(const TrainedModel& model, const Recipe& recipe, cons
         std::optional<Space> space = policy->space(request, input);
         if (!space) continue;
         if (recipe.probes()) space = forward_only(std::move(*space), model, recipe, request.writeback_steps);
+        // Weights are held for updates on the host, which need gradients.
         if (!recipe.runs(PassKind::backward)) space->of(Knob::held_weights) = space->of(Knob::device_groups) = {0};
         if (recipe.uses_gradients_at_once()) space = at_once(std::move(*space));
         const int least = space->of(Knob::resident)[0];

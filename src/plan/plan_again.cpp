@@ -33,6 +33,7 @@ std::optional<Planned> plan_again(const TrainedModel& model, const Recipe& recip
         if (part.policy->name != found.policy || !has_choice(part.space, found.choice)) continue;
         Planned planned = evaluate_plan(model, recipe, numerics, machine, request,
                                         plan_of(part.space, found.choice, ranks, programs_of(model)));
+        // Budgets may have shrunk since: then a search decides.
         if (!is_within(planned, request.budgets)) return std::nullopt;
         planned.choice = found.choice;
         planned.binding = find_binding(planned, machine);

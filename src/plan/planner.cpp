@@ -48,6 +48,7 @@ void fill_placement(Planned& planned, const PlanRequest& request, bool probes, i
     const auto arena = planned.schedules.by_kind(planned.schedules.arena_bytes);
     const int64_t near = arena[slot(apart ? TierKind::host : TierKind::device)];
     const int64_t own = apart ? arena[slot(TierKind::device)] : 0;
+    // The gaps between buffers, so that the rows add up to the peak.
     planned.placement.push_back({"fragmentation", near - host_named, own - device_named, 0});
     planned.placement.push_back({"program and libraries", request.budgets.process, 0, 0});
     if (store > 0 && request.budgets.exporter > 0)
@@ -121,6 +122,7 @@ class Searches {
             PolicySearch& search = *searches_[index];
             // The cheapest reason first: neither of these lowers a schedule.
             if (search.has_no_disk() || search.is_hopeless()) continue;
+            // Its writes to the drives alone, or its gradients on the way down, take longer than the best plan's step.
             if (best && best->mean_seconds <= search.least_seconds()) continue;
             if (search.fits_nothing()) continue;
             std::optional<Planned> found = search.run(best);
@@ -132,6 +134,7 @@ class Searches {
     }
     Planned finish(Planned planned) const {
         for (const auto& search : searches_) planned.evaluations += search->evaluations();
+        // Only for the plan that is taken: it simulates the step several times.
         planned.binding = find_binding(planned, in_.machine);
         return planned;
     }

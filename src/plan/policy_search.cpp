@@ -169,6 +169,7 @@ std::optional<Planned> PolicySearch::fastest_of(const std::vector<Choice>& choic
     int fitting = 0, lowered = 0;
     for (const Choice& choice : choices) {
         if (fitting == fitting_max || (at_sight && lowered == kLoweredAtSight)) break;
+        // They come with the fastest first: all later ones are slower still.
         if (evaluate_(choice).seconds > known_seconds * kErrorMax) break;
         if (!lowered_.insert(choice).second) continue;
         ++lowered;

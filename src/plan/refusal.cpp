@@ -120,6 +120,7 @@ std::vector<std::string> enough_changes(const Nearest& nearest, const PlanReques
     };
     add(nearest.memory, true, false, false);
     add(nearest.device, false, true, false);
+    // Both at once only if neither alone is enough.
     if (nearest.memory == nullptr && nearest.device == nullptr) add(nearest.memory_and_device, true, true, false);
     add(nearest.disk, false, false, true);
     if (nearest.writes != nullptr) changes.push_back("a larger --ssd-writes, or fewer steps");
@@ -133,6 +134,7 @@ std::vector<std::string> enough_changes(const Nearest& nearest, const PlanReques
         const std::vector<std::string> smaller = smaller_steps(request);
         changes.insert(changes.end(), smaller.begin(), smaller.end());
     }
+    // Flags that can be typed come before machines that would have to be bought.
     changes.insert(changes.end(), elsewhere.begin(), elsewhere.end());
     return changes;
 }

@@ -210,8 +210,8 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.group_chunks = at(choice, Knob::group_chunks);
     plan.device_groups = at(choice, Knob::device_groups);
     plan.upload_ahead = at(choice, Knob::upload_ahead);
-    // One knob turns both: what goes up early must have been read early, and a search that turns one knob at a time
-    // would find neither.
+    // One knob turns both: weights that go up early must have been read early, and a search that turns one knob at a
+    // time would find neither.
     plan.read_ahead = std::max(plan.read_ahead, plan.upload_ahead);  // what goes up was read
     plan.one_probe = at(choice, Knob::one_probe) == 1;
     plan.writeback_steps = std::max(1, at(choice, Knob::writeback_steps));

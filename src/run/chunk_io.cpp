@@ -33,6 +33,7 @@ void ChunkIo::for_each(std::span<const int> params, const std::function<void(con
     for (const int param : params) {
         for (const ChunkSpan& chunk : chunks_of(setup_.model, param)) {
             body(chunk);
+            // Loading and saving a large model take minutes: the terminal shows these counts.
             count_engine_work();
         }
     }
@@ -92,6 +93,7 @@ void ChunkIo::with_memory(const ChunkSpan& chunk, const PartVisitor& visit) cons
     };
     part(place.weights, weight_bytes(param, chunk.first), weights(), weight_bytes(param, chunk.count));
     part(place.low, chunk.first * 2, state(), chunk.count * 2);
+    // State is in arrays, or with a store in blocks; only one of the two has buffers.
     for (size_t s = 0; s < place.state.size(); ++s) {
         const StateSpec& spec = setup_.recipe.state[s];
         part(place.state[s], state_offset(spec, chunk.first), state() + sections[s + 1],

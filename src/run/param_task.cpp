@@ -17,6 +17,8 @@ class ParamCalls {
         lows_.reserve(task.chunks.size());
         for (const ParamChunk& chunk : task.chunks) {
             for (const BufferSlice& slice : chunk.state) states_.push_back(at_slot(ParamSlot::state, slice));
+            // Chunk by chunk: with a store each chunk's low halves are in a block of their own, even if a kernel takes
+            // the whole parameter.
             lows_.push_back(reinterpret_cast<int16_t*>(at_slot(ParamSlot::low, chunk.low)));
         }
     }

@@ -84,9 +84,10 @@ bool TaskLanes::issue(int number, size_t index) {
     const int sequence = order_.sequence(index);
     const bool on_host = own.stream == nullptr || is_decided(context_.schedule, task);
     wait_on_host(own, task, order_.before(index), on_host);
+    // Its place among the flights is free once the task that had it is complete.
     wait_until(own.complete, sequence - static_cast<int>(own.flights.size()));
     wait_for(context_.movers.jitter(number));
-    // Only after the waits: lanes that gave up end them, too, and then what this task waited for is not there.
+    // Only after the waits: lanes that gave up end them, too, and then the task's inputs are missing.
     if (failed_.load() || stopped_.load()) return false;
     if (!work_.may_begin(task)) {
         stopped_.store(true);
@@ -112,6 +113,7 @@ bool TaskLanes::issue(int number, size_t index) {
         fail(std::current_exception());
         return false;
     }
+    // Last: a lane that sees the count may wait for the task's event, which must be recorded by then.
     raise_to(own.issued, sequence);
     return true;
 }

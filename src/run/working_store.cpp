@@ -45,6 +45,7 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         if (found.params[i].own_bytes != expected.params[i].own_bytes)
             throw refuse("bytes of state of all of " + found.params[i].name, found.params[i].own_bytes,
                          expected.params[i].own_bytes);
+        // By groups, since types in blocks have no bytes of one element.
         const auto bytes = [&](const StoreLayout& layout) {
             const int64_t group = layout.params[i].weight_group;
             return fmt::format("{} for {}", layout.weight_bytes_of(layout.params[i], group), group);
@@ -97,6 +98,7 @@ WorkingStore::~WorkingStore() {
 
 WorkingStore::Spill WorkingStore::make_spill(const std::string& path, int64_t bytes) {
     Spill spill{path, files_.open(path, {OpenMode::create, /*direct=*/true})};
+    // All at once: the plan has counted this room, and no step may find the disk full.
     spill.file->preallocate(bytes);
     return spill;
 }

@@ -39,6 +39,7 @@ ScheduleBuilder::ScheduleBuilder(const LowerInput& input, const ScheduleRequest&
     schedule_.micro_batches = request.micro_batches;
     schedule_.writes_answers = request.writes_answers;
     schedule_.host_threads = input.plan.host_threads;
+    // The same lanes in every schedule of a run: the engine makes its streams and movers once, for those of the first.
     schedule_.lanes = lanes_beside(input.plan.device.index);
     // Of a model of some twenty layers, so that planning, which makes thousands, seldom has them grow.
     schedule_.tasks.reserve(kTasks);
@@ -99,7 +100,7 @@ void ScheduleBuilder::read_halves(const Block& block, DiskPlace place, std::vect
     for (const int param : block.params) {
         const bool is_wanted = !is_low || in_.needs_low(param);
         const BufferSlice kept = is_low ? in_.place(param).low : in_.place(param).weights;
-        // Where the device has a copy of a weight, runs read that: the master on disk is for updates alone.
+        // If the device has a copy of a weight, runs read that: the master on disk is for updates alone.
         const bool is_read = is_wanted && kept.buffer == kNoBuffer && in_.place(param).resident.buffer == kNoBuffer;
         slices.push_back(is_read ? BufferSlice{made, end} : is_wanted ? kept : BufferSlice());
         if (!is_read) continue;
@@ -185,6 +186,7 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId
         data = weights.host_hi;
         low = weights.host_lo;
     }
+    // Worked out once: the runs of all micro-batches use the same bytes.
     weights.read.reserve(block.params.size());
     weights.uses.reserve((has_low ? 2 : 1) * block.params.size());
     for (size_t index = 0; index < block.params.size(); ++index) {
@@ -201,6 +203,7 @@ void ScheduleBuilder::upload(const Block& block, BlockWeights& weights, BufferId
 void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector<BufferUse> uses) {
     const Segment& segment = segment_at(task.segment);
     task.weights = weights.read;
+    // Points that write answers each continue rows of their own.
     task.tokens = tokens_of(schedule_.writes_answers ? task.probe_index : 0, task.micro);
     uses.reserve(uses.size() + weights.uses.size() + 2);
     uses.push_back({task.tokens.buffer, false});
@@ -223,6 +226,7 @@ void ScheduleBuilder::run(RunTask task, const BlockWeights& weights, std::vector
 BufferSlice ScheduleBuilder::tokens_of(int point, int micro) {
     const auto [entry, is_new] = tokens_.try_emplace({point, micro});
     if (!is_new) return entry->second;
+    // Without a link there is no lane for it: the compute lane puts tokens into its own memory.
     const bool goes_up = in_.plan.own_memory();
     const int64_t bytes = kTokenBytes * schedule_.size.tokens();
     const BufferId made = buffer({"tokens", -1, micro}, MemoryTag::block_inputs, bytes, TierKind::device);

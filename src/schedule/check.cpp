@@ -17,6 +17,8 @@
 namespace windlass {
 namespace {
 
+// Lifetimes follow from uses: no lowering frees a buffer, so none can free it too early or forget to. A plan's bytes
+// are those of its tasks, and no claim of a lowering.
 class Placement {
   public:
     Placement(ScheduleSet& set, Schedule& schedule) : set_(set), schedule_(schedule) {}
@@ -65,6 +67,7 @@ class Placement {
                 buffer.last = static_cast<int>(index);
             }
         }
+        // A buffer that no task uses has no life to place: some task lacks a use.
         for (BufferSpec& buffer : schedule_.buffers)
             WINDLASS_CHECK(buffer.first >= 0, "{}: no task uses {}", schedule_.name, buffer_text(buffer));
         for (const BufferSlice& output : schedule_.outputs) {

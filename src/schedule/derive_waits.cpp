@@ -13,6 +13,8 @@
 namespace windlass {
 namespace {
 
+// Waits follow from the bytes that tasks name, not from what tasks are: a new kernel needs no rule here. The rules that
+// are here are for what no buffer shows: the disk, decisions, and the mark of a deferred update.
 class WaitDerivation {
   public:
     WaitDerivation(const ScheduleSet& set, Schedule& schedule)

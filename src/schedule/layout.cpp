@@ -80,6 +80,7 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int ve
              .sections = sections == std::ssize(layout.sections) ? StoreParam::kAllSections : sections,
              .weight_bytes = bytes == widest && group == 1 ? 0 : bytes,
              .weight_group = group,
+             // A parameter that no step writes has one version: two would double the size of a frozen base.
              .once = versions > 1 && is_only_read(param),
              .own_bytes = own_bytes(recipe, param)});
     }

@@ -30,6 +30,7 @@ class PersistentWriter {
         int64_t cache_rows = 0;
         for (const ScheduleRequest& request : requests) {
             trains = trains || request.kind == ScheduleRequest::Kind::train;
+            // All decoding schedules have one cache: one reads a prompt, another continues it.
             cache_rows = std::max(cache_rows, request.rows * request.cache_capacity);
         }
         // In the order of updates, so that the chunks of a group lie next to each other here as on disk.
@@ -320,7 +321,7 @@ ScheduleSet lower(const TrainedModel& model, const Recipe& recipe, const Numeric
 
 ScheduleSet lower_one(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Plan& plan,
                       const std::vector<ScheduleRequest>& requests, const ScheduleRequest& wanted) {
-    // Joined chunks change no byte and no second of what is compared, and a schedule has a fraction of the pieces.
+    // Joined chunks change no byte and no second of an estimate, and leave a fraction of the pieces.
     return lower_beside(model, recipe, numerics, plan, requests, {wanted}, /*joins_chunks=*/true);
 }
 

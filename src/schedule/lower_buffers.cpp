@@ -19,6 +19,7 @@ BufferId ActivationBuffers::make(int block, int micro, std::string_view what, Me
 
 void ActivationBuffers::bind(RunTask& task, std::vector<BufferUse>& uses, Region region, BufferId buffer,
                              bool write) const {
+    // The first block has no input, and a segment that recomputes everything no saved regions.
     if (buffer == kNoBuffer || builder_.segment_at(task.segment).region_bytes(region) == 0) return;
     task.regions[at(region)] = {buffer, 0};
     uses.push_back({buffer, write});
@@ -101,6 +102,7 @@ ActivationBuffers::Offloaded ActivationBuffers::offload(BufferId buffer, Home ho
         copy(MoveKind::down, buffer, from, spec.bytes);
     }
     if (home == Home::disk) {
+        // Each buffer has a place of its own: in a shared one, a write would have to wait for a read.
         offloaded.file_offset = schedule.activation_file_bytes;
         schedule.activation_file_bytes += spec.bytes;
         transfer(MoveKind::disk_write, from, offloaded);

@@ -38,6 +38,7 @@ class ForwardLowering {
         const BlockWeights& weights = fetched_[index];
         const bool is_last = block == last_block_;
         if (is_last && builder_.schedule().gives_logits) return pass_last_tokens(weights, micro);
+        // It keeps nothing, since no backward follows: a block's input ends with the block.
         const int id = builder_.forward_segment(builder_.block(block));
         const Segment& segment = builder_.segment_at(id);
         RunTask task{.segment = id, .block = block, .micro = micro};
@@ -156,6 +157,7 @@ Schedule lower_eval(const LowerInput& input, const ScheduleRequest& request) {
 Schedule lower_decode(const LowerInput& input, const ScheduleRequest& request) {
     ScheduleBuilder builder(input, request);
     builder.schedule().gives_logits = true;
+    // Caches at home on disk are in the file that activations spill to.
     builder.schedule().activation_file_bytes = input.ids.cache_file_bytes;
     ForwardLowering(builder, static_cast<int>(input.model.blocks.size())).write();
     return builder.finish();

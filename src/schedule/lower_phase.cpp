@@ -116,6 +116,7 @@ class PhaseLowering {
     // One group after the other.
     void finish(int block, const BlockWeights& weights) {
         if (tuples_[block].empty()) return;
+        // The kernel runs in the host's memory, and needs both gradients there.
         if (in_.plan.own_memory()) {
             fit_ = gradients_down(block, fit_);
             judge_ = gradients_down(block, judge_);

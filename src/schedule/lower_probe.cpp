@@ -25,6 +25,8 @@ class ProbeLowering {
           passes_(passes ? static_cast<int>(in_.recipe.passes.size()) : 0) {
         for (int pass = 0; pass < passes_; ++pass) {
             first_.push_back(results_);
+            // A tangent pass goes once through the weights themselves, and has the loss and a derivative along each
+            // direction.
             results_ += is_tangent(pass) ? 1 + k_of(pass) : k_of(pass);
             streams_ += is_tangent(pass) ? 1 : k_of(pass);
         }
@@ -117,7 +119,7 @@ class ProbeLowering {
         flush(down);
         flush(write);
         landed_[at(block)] = true;
-        // Also in steps that write nothing back: what they update in place has landed, and the engine has to know.
+        // Also in steps that write nothing back: their updates in place have landed, and the engine has to know.
         builder_.set_when(When::deferred);
         if (block + 1 == blocks_) builder_.mark();
         builder_.set_when(When::always);

@@ -80,6 +80,7 @@ std::vector<BufferSlice> UpdateStream::read(const ChunkGroup& chunks, DiskPlace 
         end += piece_bytes(in_, place, chunk);
     }
     if (end == 0) return slices;
+    // One buffer for the whole group, so that one task reads all of it.
     const BufferId made = builder_.buffer({memory_tag_name(tag), home_of(chunks)}, tag, end, in_.host_tier());
     for (BufferSlice& slice : slices) slice.buffer = made;
     read_into(chunks, place, slices);
@@ -118,7 +119,7 @@ void UpdateStream::stage_state(Staged& staged) {
     for (const ChunkSpan& chunk : staged.chunks)
         staged.blocks.push_back(
             behind(in_.place(chunk.param).chunks, state_block_offset(in_.recipe, in_.param(chunk.param), chunk.first)));
-    // The same for state: what memory holds was changed by the guess.
+    // The same for state: the guess changed it in memory.
     if (sources_.again) read_into(staged.chunks, DiskPlace::state, staged.blocks);
 }
 
@@ -199,6 +200,7 @@ void UpdateStream::finish(const Staged& staged) {
 void UpdateStream::update(ParamTask task) {
     if (in_.visits(task.chunks[0].param, task.chunks[0].first)) bring_gradient_down(task);
     const LaneKind lane = lane_of(task.chunks[0].param);
+    // The guess changed memory, and without a store only `kept` has what was there before.
     if (!in_.plan.store && sources_.again) version(kRestoreVersion, task, lane);
     if (!in_.plan.store && sources_.speculative) version(kKeepVersion, task, lane);
     builder_.param(std::move(task), lane);
@@ -246,6 +248,7 @@ namespace {
 Schedule lower_held(const LowerInput& input, ScheduleRequest::Kind kind, UpdateTime time) {
     ScheduleBuilder builder(input, {.kind = kind, .rows = 0, .sequence_length = 0, .micro_batches = 0});
     const bool is_flush = kind == ScheduleRequest::Kind::flush;
+    // Deferred updates go by the numbers of the step before: execute knows them by this.
     builder.set_when(is_flush ? When::deferred : When::always);
     UpdateStream stream(builder,
                         {.weights = [&](int param) { return input.place(param).weights; },

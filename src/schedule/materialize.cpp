@@ -87,8 +87,8 @@ void ScheduleBuilder::decide_updates(ParamChunk& each, bool is_first, bool fetch
     }
 }
 
-// How many updates an wanted stores, on the average over a period of steps: fetched weights lack 1, 2 ... n in turn. A
-// window's are one.
+// How many updates a materialization applies, on the average over a period of steps: fetched weights lack 1, 2 ... n in
+// turn. A window's are one.
 double ScheduleBuilder::mean_updates(const Param& param, const ParamChunk& each) const {
     const double steps = schedule_.writeback_steps;
     if (param.perturb.merge == Merge::per_window) return each.updates ? 1.0 / steps : 0;

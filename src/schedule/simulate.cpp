@@ -119,8 +119,8 @@ class Fluid {
             if (!lane.running) continue;
             double speed = 1;
             for (size_t resource = 0; resource < wanted.size(); ++resource) {
-                // What a task leaves unused, because another resource holds it back, goes to no other task. So a step
-                // has the bounds of docs/dev/simulator.md.
+                // If another resource holds a task back, the share that it leaves unused goes to no other task. So a
+                // step has the bounds of docs/dev/simulator.md.
                 if (lane.shares[resource] > 0 && users[resource] > 1 && wanted[resource] > 1)
                     speed = std::min(speed, 1 / wanted[resource]);
             }

@@ -173,6 +173,7 @@ void plan_method(const Session& session, const ShouldStop& should_stop, MethodAd
 RunCosts run_costs(const Session& session) {
     RunCosts costs;
     if (session.total_steps() > 0) costs.steps = session.total_steps();
+    // In steps of AdamW, the measure that methods are compared by.
     const double factor = steps_for_one_of_adam(method_of(session.config), session.method_options);
     costs.steps = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(costs.steps) / factor));
     if (session.machine.endurance_bytes > 0) costs.endurance_bytes = session.machine.endurance_bytes;

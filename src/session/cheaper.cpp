@@ -26,6 +26,7 @@ std::optional<Cheaper> plan_cheaper(const Session& session, const Variation& var
         .tokens = variation.micro_batch_size * variation.micro_batches * session.numerics().sequence_lengths.back(),
         .changes = changes_of(session, variation)};
     const Simulation& step = found.planned.step;
+    // A redo comes once a step, however many rounds the step has.
     found.step_seconds = in_rounds(step, session.rounds_most).seconds + found.planned.mean_seconds - step.seconds;
     const int64_t tokens = session.rows_per_step() * session.numerics().sequence_lengths.back();
     found.gain = found.tokens_per_second() * session.seconds_at_most() / static_cast<double>(tokens);

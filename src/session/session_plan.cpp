@@ -34,6 +34,7 @@ std::vector<ScheduleRequest> schedule_requests(const Session& session, const Rec
         requests.push_back(request);
         request.kind = ScheduleRequest::Kind::eval;
         request.writes_answers = false;
+        // Only what this run does: a plan reserves memory for each schedule that it is asked for.
         if (session.has_eval() || needs_references(session)) requests.push_back(request);
     }
     for (const ScheduleRequest& request : sample_requests(session.samples)) requests.push_back(request);
@@ -105,7 +106,7 @@ class ShapeSearch {
                 return std::move(*final);
         }
         if (!best_) return refusal;
-        // What a look at fewer rows found was a few descents; so large a gain deserves a whole search.
+        // A first look is a few descents; so large a gain deserves a whole search.
         if (best_->planned.mean_seconds < searched_seconds_ * (1 - kWorthSearching)) plan(best_shape_, std::nullopt);
         return std::move(*best_);
     }

@@ -10,7 +10,8 @@ namespace {
 // As in Adam's paper (Kingma and Ba, 2015).
 constexpr double kLearnBeta1 = 0.9, kLearnBeta2 = 0.999, kLearnEpsilon = 1e-8;
 
-// Runs body(panel, piece, worker) for all panels, those of a piece by one worker, one after another.
+// Runs body(panel, piece, worker) for all panels, those of a piece by one worker, one after another. Pieces depend on
+// the number of panels, never on the team, so that sums have one order.
 template <typename Body>
 void for_panel_pieces(Team& team, int64_t panels, const Body& body) {
     team.parallel_for(kPieces, [&](int64_t piece, int worker) {
@@ -112,6 +113,7 @@ ProjectorLearned learn_projector(const ProjectorContext& context, std::span<cons
     const ProjectorValues slope{{scratch.left_gradient, values.left.size()},
                                 {scratch.right_gradient, values.right.size()}};
     const ProjectorValues best{{scratch.left_best, values.left.size()}, {scratch.right_best, values.right.size()}};
+    // Rates are in parts of the numbers' root mean square, so that one setting suits matrices of any size.
     const AdamSide left{values.left, scratch.left_first, scratch.left_second, scratch.left_gradient,
                         learning.rate * root_mean_square(values.left)};
     const AdamSide right{values.right, scratch.right_first, scratch.right_second, scratch.right_gradient,
@@ -130,7 +132,7 @@ ProjectorLearned learn_projector(const ProjectorContext& context, std::span<cons
             copy_values(values, best);
         }
         if (t == 0 || relative < mark - learning.least_gain) mark = relative, mark_at = t;
-        // Ends by numbers, never by a clock: a faster machine must find the same projectors.
+        // The end depends on numbers, never on a clock: a faster machine must find the same projectors.
         if (last || relative <= learning.enough || t - mark_at >= learning.patience) break;
         left.step(t + 1);
         right.step(t + 1);

@@ -18,6 +18,7 @@ struct Cutter {
 
     template <typename T>
     T* take(int64_t count) {
+        // One list of arrays for counting and for handing out, so that the two cannot differ.
         T* const from = base == nullptr ? nullptr : reinterpret_cast<T*>(base + used);
         used += round_up(count * static_cast<int64_t>(sizeof(T)), kAlign);
         return from;

@@ -91,6 +91,7 @@ void subtract(const float* __restrict from, float* __restrict to, int64_t rows) 
     for (int64_t i = 0; i < rows * kPanel; ++i) to[i] -= from[i];
 }
 
+// A fixed tree over the columns of a panel: one order of sums, however wide the registers are.
 double dot(const float* a, const float* b, int64_t rows) {
     double sum[kPanel] = {};
     for (int64_t row = 0; row < rows; ++row)

@@ -21,7 +21,7 @@ ProjectorRefit refit_projector(const ProjectorContext& context, const ProjectorH
     rescale_projector(changed, refit.scale);
     if (learning.iterations > 0)
         refit.iterations = learn_projector(context, gradients.fit, learning, changed).iterations;
-    // Judged as the run will compute with them: what is better in f32 may be worse after rounding.
+    // Judged as the run will compute with them: a fit that is better in f32 may be worse after rounding.
     round_to_bf16(changed);
     refit.after = projector_bias(context, gradients.judge, changed).relative();
     refit.accepted = refit.after < refit.before;  // not where either is no number

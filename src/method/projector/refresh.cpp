@@ -33,6 +33,7 @@ class LayerNumbers {
 
   private:
     std::span<float> take(int64_t count) {
+        // From null it only counts: planners ask for bytes of layers that have no memory yet.
         float* const at_end = base_ == nullptr ? nullptr : reinterpret_cast<float*>(base_ + end_);
         end_ += round_up(count * 4, int64_t{64});
         return {at_end, at(count)};
