@@ -20,10 +20,6 @@ KeptAs kept_as(std::string_view weight_storage) {
     return KeptAs::as_file;
 }
 
-std::string_view kept_as_name(KeptAs kept) {
-    return kKeptNames[static_cast<size_t>(kept)];
-}
-
 std::optional<std::string> policy_of(const Config& config) {
     return is_open(config.policy) ? std::nullopt : std::optional(config.policy);
 }

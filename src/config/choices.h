@@ -23,8 +23,6 @@ bool is_open(std::string_view word);
 // How parameters without a split master are kept (weight_storage).
 enum class KeptAs : uint8_t { as_file, f8, nf4, split };
 KeptAs kept_as(std::string_view weight_storage);
-// "nf4": as configuration says it.
-std::string_view kept_as_name(KeptAs kept);
 
 // Nothing: left open.
 std::optional<std::string> policy_of(const Config& config);

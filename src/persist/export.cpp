@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
-#include "config/choices.h"
 #include "config/model_place.h"
 #include "config/param_group_text.h"
 #include "config/run_place.h"
@@ -137,11 +136,7 @@ Named parse_source(FileSystem& files, const std::string& source) {
 void keep_as_run(const Identity& identity, const std::string& base, TrainedModel& model) {
     set_store(model, StoreType::as_file);
     keep_frozen_as(model, identity.numerics.compute);
-    const KeptAs kept = kept_as(identity.weight_storage);
-    if (kept == KeptAs::nf4) keep_in_4_bits(model);
-    if (kept != KeptAs::f8) return;
-    keep_in_8_bits(model);
-    set_scale_exponents(identity.scale_exponents, base, model);
+    keep_in_few_bits(identity, base, model);
 }
 
 // The run's projectors were refreshed.

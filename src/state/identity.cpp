@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "config/choices.h"
 #include "method/recipe.h"
 #include "op/batch.h"
 
@@ -289,6 +290,14 @@ std::vector<std::string> kernels_before(const Identity& was, const Identity& is,
     const std::string library = from.library.empty() ? "" : ", " + from.library;
     before.push_back(fmt::format("until step {}: {}, {}{}", step, was.numerics.kernel_path, from.products, library));
     return before;
+}
+
+void keep_in_few_bits(const Identity& identity, std::string_view where, TrainedModel& model) {
+    const KeptAs kept = kept_as(identity.weight_storage);
+    if (kept == KeptAs::nf4) keep_in_4_bits(model);
+    if (kept != KeptAs::f8) return;
+    keep_in_8_bits(model);
+    set_scale_exponents(identity.scale_exponents, where, model);
 }
 
 }  // namespace windlass

@@ -13,6 +13,7 @@
 
 #include "base/json_fwd.h"
 #include "config/config_keys.h"
+#include "method/trained_model.h"
 #include "schedule/numerics.h"
 #include "state/lr_schedule.h"
 
@@ -79,6 +80,10 @@ std::vector<Difference> differences(const Identity& was, const Identity& is);
 // (OnResume::warned) nor among `allowed`. Returns those that are, "weight_decay was 0.1, is 0", for a warning.
 std::vector<std::string> require_same_run(const Identity& was, const Identity& is, std::span<const std::string> allowed,
                                           std::string_view where);
+
+// What the run's weight_storage makes of a model that is kept as_file: 8 bits with the run's scales, 4 bits, or
+// nothing. UserError(storage, where) where the scales are not this model's.
+void keep_in_few_bits(const Identity& identity, std::string_view where, TrainedModel& model);
 
 // Refuses another base for what the run does not train: UserError(model) naming the folder and both checksums.
 void require_same_base(const Identity& was, const Identity& is, std::string_view folder);

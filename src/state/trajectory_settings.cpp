@@ -254,11 +254,7 @@ void read_weight_storage(const TrajectoryHeader& header, std::string_view where,
         if (computed != DType::bf16 && computed != DType::f32) throw wrong(where, kFrozen, "bf16 or f32");
         keep_frozen_as(model, *computed);
     }
-    const Identity identity = read_identity_of(header, where);
-    if (identity.weight_storage == "nf4") keep_in_4_bits(model);
-    if (identity.weight_storage != "f8") return;
-    keep_in_8_bits(model);
-    set_scale_exponents(identity.scale_exponents, where, model);
+    keep_in_few_bits(read_identity_of(header, where), where, model);
 }
 
 void require_same_log(const TrajectoryHeader& was, const TrajectoryHeader& is, std::string_view where) {
