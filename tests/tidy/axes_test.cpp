@@ -111,6 +111,20 @@ TEST(Axes, OnlyConfigurationNamesMethods) {
     EXPECT_TRUE(found.empty()) << listing(found);
 }
 
+// Schedules, plans and their execution know kernels and phases by their records, and no method's folder. The engine
+// alone reads weights whose updates are kept apart from them.
+TEST(Axes, SchedulesIncludeNoMethodsFolder) {
+    static const std::regex kFolder("#include \"method/\\w+/");
+    const auto found = lines_with(
+        kFolder,
+        [](const SourceFile& file) {
+            const bool executes = file.in("src/run/") && file.path != "src/run/engine.cpp";
+            return file.in("src/schedule/") || file.in("src/plan/") || executes;
+        },
+        true);
+    EXPECT_TRUE(found.empty()) << listing(found);
+}
+
 // Keys that have a list of choices, by the table of keys.
 std::string keys_with_choices() {
     std::string names;
