@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,15 @@ namespace windlass {
 
 struct MaterializeCall;
 struct Recipe;
+
+// Parameters of one block that a phase's kernel takes together (phase.h), in the order in which it expects them.
+struct ParamTuple {
+    std::vector<int> params;
+    int differentiated = 0;  // the one whose gradient it takes
+    // What the kernel knows of them, found once: planners lower the same group thousands of times.
+    std::shared_ptr<const void> detail = nullptr;
+};
+using ParamTuples = std::vector<std::shared_ptr<const ParamTuple>>;
 
 // What a kernel may read or write of a chunk.
 enum class ParamSlot : uint8_t {
@@ -80,7 +90,7 @@ struct ParamCall {
     // Grain::group: the chunks of all its parameters, in the order of ParamTuple::params; this call is the first.
     std::span<const ParamCall> group;
     const TrainedModel* model = nullptr;
-    int tuple = -1;      // which of Phase::tuples
+    const ParamTuple* tuple = nullptr;
     int iterations = 0;  // of learning, at most
     GroupReport* report = nullptr;
 
@@ -92,8 +102,7 @@ using ParamCell = void (*)(const ParamCall& call, Stream& stream);
 // What the memory and the cost of a call depend on.
 struct ParamWork {
     std::span<const Param> params;  // one, or those of a group
-    const TrainedModel* model = nullptr;
-    int tuple = -1;
+    const ParamTuple* tuple = nullptr;
     int threads = 1;
     int iterations = 0;
 };

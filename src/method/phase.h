@@ -14,12 +14,6 @@
 
 namespace windlass {
 
-// Parameters of one block that a kernel takes together, in the order in which it expects them.
-struct ParamTuple {
-    std::vector<int> params;
-    int differentiated = 0;  // the one whose gradient it takes
-};
-
 // A number of a report, as its file names it.
 struct Figure {
     enum class Kind : uint8_t { real, count, flag };
@@ -33,7 +27,7 @@ struct Phase {
     const ParamKernel* kernel = nullptr;
     bool (*calls_for)(const TrainedModel& model) = nullptr;  // of find_phase
     // In the order of blocks; empty where set_up was not called.
-    std::vector<ParamTuple> (*tuples)(const TrainedModel& model) = nullptr;
+    ParamTuples (*tuples)(const TrainedModel& model) = nullptr;
     // Says of the model's parameters that this phase changes them (ParamTraining::is_refreshed). After the types in
     // which everything is kept are set.
     void (*set_up)(TrainedModel& model) = nullptr;

@@ -72,7 +72,7 @@ class ParamCalls {
                 .kept = at_slot(ParamSlot::kept, chunk.kept),
                 .recipe = &context_.setup.recipe,
                 .model = &context_.setup.model,
-                .tuple = task_.tuple,
+                .tuple = task_.tuple.get(),
                 .iterations = task_.iterations};
     }
 

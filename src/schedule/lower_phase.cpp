@@ -16,9 +16,9 @@ namespace {
 
 class PhaseLowering {
   public:
-    PhaseLowering(ScheduleBuilder& builder, const Phase& phase, int iterations)
-        : phase_(phase),
-          iterations_(iterations),
+    PhaseLowering(ScheduleBuilder& builder, const ScheduleRequest& request, const ParamTuples& tuples)
+        : phase_(*request.phase),
+          iterations_(request.iterations),
           builder_(builder),
           in_(builder.in()),
           blocks_(static_cast<int>(in_.model.blocks.size())),
@@ -28,12 +28,11 @@ class PhaseLowering {
           stream_(builder, {.weights = [this](int param) { return host_weights_.at(param); },
                             .gradient = {},
                             .use = [this](const ParamTask& group) { take(group); }}) {
-        int number = 0;
         // One half fits and the other judges: a fit that holds for its own rows alone must not pass.
         WINDLASS_CHECK(micro_batches_ % 2 == 0, "{} micro-batches have no halves", micro_batches_);
-        for (ParamTuple& tuple : phase.tuples(in_.model)) {
-            const int block = in_.param(tuple.differentiated).spec.block;
-            tuples_[block].emplace_back(number++, std::move(tuple));
+        for (const auto& tuple : tuples) {
+            const int block = in_.param(tuple->differentiated).spec.block;
+            tuples_[block].push_back(tuple);
             first_ = std::min(first_, block);
         }
         builder_.schedule().outputs.assign(at(micro_batches_), {});
@@ -103,9 +102,9 @@ class PhaseLowering {
     Slices make_gradients(int block, TierKind tier) {
         Slices slices;
         int64_t end = 0;
-        for (const auto& [number, tuple] : tuples_[block]) {
-            slices[tuple.differentiated].offset = end;
-            end += aligned_bytes(in_.param(tuple.differentiated).numel(), 4);
+        for (const auto& tuple : tuples_[block]) {
+            slices[tuple->differentiated].offset = end;
+            end += aligned_bytes(in_.param(tuple->differentiated).numel(), 4);
         }
         if (end == 0) return slices;
         const BufferId made = builder_.buffer({"gradients", block}, MemoryTag::gradients, end, tier);
@@ -121,13 +120,12 @@ class PhaseLowering {
             fit_ = gradients_down(block, fit_);
             judge_ = gradients_down(block, judge_);
         }
-        for (const auto& [number, tuple] : tuples_[block]) {
-            number_ = number;
-            tuple_ = &tuple;
+        for (const auto& tuple : tuples_[block]) {
+            tuple_ = tuple;
             Copies up(MoveKind::up, DiskPlace::weight);
             take_weights(block, weights, up);
             ChunkGroup group;
-            for (const int param : tuple.params) {
+            for (const int param : tuple->params) {
                 const std::vector<ChunkSpan> chunks = chunks_of(in_.model, param);
                 group.insert(group.end(), chunks.begin(), chunks.end());
             }
@@ -178,7 +176,7 @@ class PhaseLowering {
         ParamTask task{.kernel = phase_.kernel,
                        .block = in_.param(tuple_->differentiated).spec.block,
                        .chunks = group.chunks,
-                       .tuple = number_,
+                       .tuple = tuple_,
                        .iterations = iterations_};
         const BufferSlice &fit = fit_.at(tuple_->differentiated), &judge = judge_.at(tuple_->differentiated);
         Copies up(MoveKind::up, DiskPlace::state);
@@ -211,14 +209,13 @@ class PhaseLowering {
     ScheduleBuilder& builder_;
     const LowerInput& in_;
     int blocks_, micro_batches_;
-    int first_;                                                      // the first block that has a group
-    std::map<int, std::vector<std::pair<int, ParamTuple>>> tuples_;  // by block, with their numbers
+    int first_;                          // the first block that has a group
+    std::map<int, ParamTuples> tuples_;  // by block
     ActivationBuffers activations_;
     UpdateStream stream_;
-    Slices fit_, judge_;  // gradients of the block that is at work
-    int number_ = -1;
-    const ParamTuple* tuple_ = nullptr;  // that is at work
-    Slices host_weights_;                // its weights, where the host reads and writes them
+    Slices fit_, judge_;                       // gradients of the block that is at work
+    std::shared_ptr<const ParamTuple> tuple_;  // that is at work
+    Slices host_weights_;                      // its weights, where the host reads and writes them
 };
 
 }  // namespace
@@ -227,10 +224,10 @@ Schedule lower_phase(const LowerInput& input, const ScheduleRequest& request) {
     // A phase needs gradients of weights that no step trains, and no others.
     LowerInput differentiated = input;
     differentiated.differentiated.assign(input.model.params.size(), 0);
-    for (const ParamTuple& tuple : request.phase->tuples(input.model))
-        differentiated.differentiated[at(tuple.differentiated)] = 1;
+    const ParamTuples tuples = request.phase->tuples(input.model);
+    for (const auto& tuple : tuples) differentiated.differentiated[at(tuple->differentiated)] = 1;
     ScheduleBuilder builder(differentiated, request);
-    PhaseLowering(builder, *request.phase, request.iterations).write();
+    PhaseLowering(builder, request, tuples).write();
     builder.schedule().is_phase = true;
     return builder.finish();
 }

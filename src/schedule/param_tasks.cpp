@@ -115,8 +115,7 @@ void ScheduleBuilder::make_work(ParamTask& task, LaneKind lane) {
     };
     if (const int64_t bytes = wide_bytes(task); bytes > 0) task.wide = room("wide", bytes);
     if (task.kernel->work_bytes == nullptr) return;
-    ParamWork work{.model = &in_.model,
-                   .tuple = task.tuple,
+    ParamWork work{.tuple = task.tuple.get(),
                    .threads = on_host ? std::max(1, in_.plan.host_threads) : in_.plan.threads,
                    .iterations = task.iterations};
     int64_t most = 0;
@@ -132,7 +131,7 @@ void ScheduleBuilder::make_work(ParamTask& task, LaneKind lane) {
 
 int64_t ScheduleBuilder::traffic(const ParamTask& task) const {
     if (task.kernel->traffic != nullptr)
-        return task.kernel->traffic({.model = &in_.model, .tuple = task.tuple, .iterations = task.iterations});
+        return task.kernel->traffic({.tuple = task.tuple.get(), .iterations = task.iterations});
     int64_t bytes = 0;
     for (const ParamChunk& chunk : task.chunks) {
         bytes += chunk.count * task.kernel->bytes_per_element;
@@ -148,10 +147,11 @@ void ScheduleBuilder::param(ParamTask task, LaneKind lane, const Demand& beyond)
     scattered_.clear();
     for (const ParamChunk& chunk : task.chunks) bind_chunk(task, chunk);
     make_work(task, lane);
-    // By buffer, so that neighbours meet.
-    std::ranges::stable_sort(scattered_, [](const BufferUse& a, const BufferUse& b) {
+    // By buffer, so that neighbours meet. Most kernels name theirs in order, and a stable sort allocates.
+    const auto is_before = [](const BufferUse& a, const BufferUse& b) {
         return std::tie(a.buffer, a.write) < std::tie(b.buffer, b.write);
-    });
+    };
+    if (!std::ranges::is_sorted(scattered_, is_before)) std::ranges::stable_sort(scattered_, is_before);
     std::vector<BufferUse>& uses = no_uses();
     for (const BufferUse& each : scattered_) add_use(uses, each);
     Demand demand = beyond;

@@ -106,8 +106,8 @@ struct ParamTask {
     bool speculative = false;  // the norm is not known yet: as if nothing were clipped and everything finite
     int pass = -1;             // on arrival: index into Recipe::passes; -1: nothing is probed
     int point = -1;            // of the pass's points the only one that is made; -1: all of them
-    int tuple = -1;            // of Grain::group: which of Phase::tuples
-    int iterations = 0;        // the same: of learning, at most
+    std::shared_ptr<const ParamTuple> tuple;  // of Grain::group
+    int iterations = 0;                       // the same: of learning, at most
 
     bool uses(ParamSlot slot) const { return kernel != nullptr && kernel->use_of(slot) != nullptr; }
 };

@@ -158,20 +158,20 @@ class LayerRefresh {
     std::vector<const ParamCall*> inner_;
 };
 
-ProjectedLayer layer_of(const TrainedModel& model, int tuple) {
-    return refreshed_layers(model)[at(tuple)];
+const ProjectedLayer& layer_of(const ParamTuple& tuple) {
+    return *static_cast<const ProjectedLayer*>(tuple.detail.get());
 }
 
 int64_t work_bytes(const ParamWork& work) {
-    return refresh_work_bytes(layer_of(*work.model, work.tuple), work.threads);
+    return refresh_work_bytes(layer_of(*work.tuple), work.threads);
 }
 
 int64_t traffic(const ParamWork& work) {
-    return refresh_traffic(layer_of(*work.model, work.tuple), work.iterations);
+    return refresh_traffic(layer_of(*work.tuple), work.iterations);
 }
 
 void refresh_layer(const ParamCall& call, Stream& stream) {
-    const ProjectedLayer layer = layer_of(*call.model, call.tuple);
+    const ProjectedLayer& layer = layer_of(*call.tuple);
     const ProjectorRefit refit = LayerRefresh(call, layer, cpu_team(stream)).run();
     *call.report = {layer.weight,
                     {refit.before, refit.after, std::sqrt(refit.scale), static_cast<double>(refit.iterations),
@@ -191,10 +191,12 @@ const ParamKernel kRefreshLayer{.name = "refresh",
                                 .work_bytes = work_bytes,
                                 .cells = {refresh_layer, nullptr, nullptr}};
 
-std::vector<ParamTuple> layer_tuples(const TrainedModel& model) {
-    std::vector<ParamTuple> tuples;
+ParamTuples layer_tuples(const TrainedModel& model) {
+    ParamTuples tuples;
     for (const ProjectedLayer& layer : refreshed_layers(model))
-        tuples.push_back({{layer.inner, layer.weight, layer.left, layer.right}, layer.weight});
+        tuples.push_back(std::make_shared<ParamTuple>(ParamTuple{{layer.inner, layer.weight, layer.left, layer.right},
+                                                                 layer.weight,
+                                                                 std::make_shared<const ProjectedLayer>(layer)}));
     return tuples;
 }
 
