@@ -1,5 +1,5 @@
-// choices.h: what the words of a configuration mean. Only this floor compares words: whoever reads a configuration asks
-// here, and gets a type.
+// choices.h: what the words of a configuration mean. Only this floor compares words: code that reads a configuration
+// calls these functions and gets a type.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace windlass {
 
-// "auto": the choice is left to whoever can make it better.
+// "auto": the program chooses.
 bool is_open(std::string_view word);
 
 // How parameters without a split master are kept (weight_storage).

@@ -7,7 +7,7 @@ namespace windlass {
 
 class Stream;
 
-// The sums of squares of a gradient are over so many elements each, whatever cuts it.
+// Each sum of squares covers this many elements of a gradient, however the gradient is cut.
 inline constexpr int64_t kNormChunkElements = int64_t{1} << 16;
 
 // Running sums of a chunk: element i is added to sum i % kNormLanes, or to the first after the last whole round.

@@ -46,7 +46,6 @@ enum class ParamSlot : uint8_t {
     squares,   // f64 sums over each kNormChunkElements of the gradient
     kept,      // weights, low halves and state before a guess
 };
-inline constexpr int kSlots = 10;
 enum class Access : uint8_t { read, write, update };
 struct SlotUse {
     ParamSlot slot;

@@ -13,7 +13,6 @@ constexpr int kFittingMax = 4;                           // that are lowered who
 constexpr int kLoweredAtSight = 4, kFittingAtSight = 1;  // the same of a first look, and how many are lowered for them
 constexpr double kErrorMax = 1.01;                       // of an estimated time
 // Than what is known. What is a little slower at first sight may become the fastest.
-// Behind a slow link, a plan that was 5 % slower at first sight ended 8 % faster.
 constexpr double kFarSlower = 1.5;
 constexpr double kBound = 0.7;                     // of a step
 constexpr double kPromising = 0.02, kNear = 0.05;  // of a rival's step

@@ -1,4 +1,4 @@
-// evaluator.h: evaluates the model every so many steps, and after the last one.
+// evaluator.h: evaluates the model every eval_steps steps, and after the last one.
 #pragma once
 
 #include "infer/preference.h"

@@ -1,4 +1,4 @@
-// Exports a model folder every so many steps, or when it is asked for (persist/exporter.h).
+// Exports a model folder every export_steps steps, or on request (persist/exporter.h).
 #include "persist/exporter.h"
 #include "train/listeners.h"
 

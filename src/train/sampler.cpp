@@ -1,4 +1,4 @@
-// Lets the model continue prompts every so many steps, and after the last one: samples.jsonl.
+// Lets the model continue prompts every sample_steps steps, and after the last one: samples.jsonl.
 #include "base/full_disk.h"
 #include "base/log.h"
 #include "infer/generate.h"

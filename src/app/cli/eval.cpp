@@ -1,4 +1,3 @@
-#include "config/choices.h"
 #include "infer/evaluate.h"
 
 #include "app/cli/eval.h"
@@ -8,6 +7,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "base/units.h"
+#include "config/choices.h"
 #include "data/chats.h"
 #include "data/data.h"
 #include "data/token_folder.h"

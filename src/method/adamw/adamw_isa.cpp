@@ -69,11 +69,11 @@ struct Moments {
 
 // Where the elements of a block are, or what of them is left. A block that is not full is computed in one that is,
 // whose other elements are zero.
-template <typename Stage>
+template <typename Moment>
 struct Block {
     uint16_t* hi;
     int16_t* lo;
-    Stage *m, *v;
+    Moment *m, *v;
     const float* gradient;
 
     Block from(int64_t at) const { return {hi + at, lo + at, m + at, v + at, gradient + at}; }
@@ -82,19 +82,19 @@ template <typename T>
 void copy(T* to, const T* from, int64_t count) {
     __builtin_memcpy(to, from, static_cast<uint64_t>(count) * sizeof(T));
 }
-template <typename Stage, typename Step>
-[[gnu::always_inline]] inline void for_blocks(const Block<Stage>& run, int64_t count, const Step& step) {
+template <typename Moment, typename Step>
+[[gnu::always_inline]] inline void for_blocks(const Block<Moment>& run, int64_t count, const Step& step) {
     const int64_t whole = count - count % kAdamwBlock, rest = count - whole;
     for (int64_t at = 0; at < whole; at += kAdamwBlock) step(run.from(at), at);
     if (rest == 0) return;
     uint16_t hi[kAdamwBlock] = {};
     int16_t lo[kAdamwBlock] = {};
-    Stage m[kAdamwBlock] = {}, v[kAdamwBlock] = {};
+    Moment m[kAdamwBlock] = {}, v[kAdamwBlock] = {};
     float gradient[kAdamwBlock] = {};
-    const Block<Stage> last = run.from(whole);
+    const Block<Moment> last = run.from(whole);
     copy(hi, last.hi, rest), copy(lo, last.lo, rest), copy(m, last.m, rest), copy(v, last.v, rest);
     copy(gradient, last.gradient, rest);
-    step(Block<Stage>{hi, lo, m, v, gradient}, whole);
+    step(Block<Moment>{hi, lo, m, v, gradient}, whole);
     copy(last.hi, hi, rest), copy(last.lo, lo, rest), copy(last.m, m, rest), copy(last.v, v, rest);
 }
 
