@@ -18,8 +18,6 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
-// What LOMO and AdaLomo are published with: arXiv 2306.09782 and 2310.10195.
-constexpr double kLomoRate = 0.03, kAdalomoRate = 5e-4;
 constexpr double kAdapterRate = 2e-4;  // ten times that of all parameters (QLoRA, arXiv 2305.14314, section 4)
 constexpr std::string_view kProjectors = "lsp";
 constexpr double kProjectorRate = 1e-4;  // of the language models in arXiv 2406.10181's code
@@ -86,7 +84,7 @@ bool uses_gradients_at_once(const Config& c) {
 }
 
 double usual_rate(const Config& c) {
-    if (uses_gradients_at_once(c)) return c.method == "adalomo" ? kAdalomoRate : kLomoRate;
+    if (const double published = find_method(c.method).usual_rate; published > 0) return published;
     if (c.method != "adamw" || c.adapter.empty()) return Config().learning_rate;
     return c.adapter == kProjectors || c.adapter_kind == kProjectors ? kProjectorRate : kAdapterRate;
 }

@@ -75,9 +75,11 @@ struct ParamCall {
     std::span<std::byte* const> state;
     float* gradient = nullptr;
     const StepParams* step = nullptr;
-    // Of a whole parameter: low halves in pieces of low_elements; `lo` is the first piece. All else is in one piece.
+    // Of a whole parameter: low halves and state in pieces of low_elements; `lo` and `state` are the first piece. All
+    // else is in one piece. states: the arrays of each piece, one piece after the other; empty: there is one.
     std::span<int16_t* const> lows;
     int64_t low_elements = 0;
+    std::span<std::byte* const> states;
     std::byte* work = nullptr;  // ParamKernel::work_bytes, which hold nothing
     const float* judge = nullptr;
     std::byte* narrow = nullptr;

@@ -175,6 +175,7 @@ struct Method {
     Recipe (*recipe)(const MethodOptions& options);
     // Steps in which it learns what AdamW learns in one, as published; null: as many.
     double (*steps_for_one_of_adam)(const MethodOptions& options) = nullptr;
+    double usual_rate = 0;  // peak learning rate of all parameters where the user names none; 0: the key's default
 };
 
 // The list (all.cpp).

@@ -60,10 +60,11 @@ class ParamCalls {
                 .hi = numbers_at<uint16_t>(ParamSlot::weights, chunk.weights),
                 .lo = lows_[index],
                 .state = std::span(states_).subspan(state, chunk.state.size()),
-                .gradient = gradient_of(chunk),
+                .gradient = gradient_of(index, count),
                 .step = &context_.step,
                 .lows = std::span(lows_).subspan(index, count),
                 .low_elements = kChunkElements,
+                .states = std::span(states_).subspan(state, count * chunk.state.size()),
                 .work = memory_.address(task_.work),
                 .judge = numbers_at<float>(ParamSlot::judge, chunk.judge),
                 .narrow = at_slot(ParamSlot::narrow, chunk.narrow),
@@ -76,14 +77,19 @@ class ParamCalls {
                 .iterations = task_.iterations};
     }
 
-    // In f32: where it lies, or widened into what the task has for that, until the next chunk's is.
-    float* gradient_of(const ParamChunk& chunk) const {
-        std::byte* const gradient = at_slot(ParamSlot::gradient, chunk.gradient);
-        if (gradient == nullptr || chunk.gradient_format == GradientFormat::f32)
+    // In f32: where it lies, or widened into what the task has for that, until the next call's is.
+    float* gradient_of(size_t index, size_t count) const {
+        const ParamChunk& first = task_.chunks[index];
+        std::byte* const gradient = at_slot(ParamSlot::gradient, first.gradient);
+        if (gradient == nullptr || first.gradient_format == GradientFormat::f32)
             return reinterpret_cast<float*>(gradient);
         auto* const wide = reinterpret_cast<float*>(memory_.address(task_.wide));
-        widen_gradient({.format = chunk.gradient_format, .count = chunk.count, .narrow = gradient, .wide = wide},
-                       memory_.stream());
+        for (const ParamChunk& chunk : std::span(task_.chunks).subspan(index, count))
+            widen_gradient({.format = chunk.gradient_format,
+                            .count = chunk.count,
+                            .narrow = at_slot(ParamSlot::gradient, chunk.gradient),
+                            .wide = wide + (chunk.first - first.first)},
+                           memory_.stream());
         return wide;
     }
 

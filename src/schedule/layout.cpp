@@ -115,6 +115,7 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
                                      bool joined) {
     std::vector<ChunkGroup> groups;
     const int64_t most = plan.group_chunks * kChunkElements;
+    const bool takes_whole = recipe.updates_whole_parameters();
     int64_t elements = most;
     std::vector<int> params = model.blocks[at(block)].params;
     std::ranges::sort(params);  // a block's part of store_order
@@ -127,8 +128,8 @@ std::vector<ChunkGroup> chunk_groups(const TrainedModel& model, const Recipe& re
             const ChunkSpan chunk{param, first, std::min(kChunkElements, numel - first)};
             // A kernel that takes whole parameters gets all chunks of one in a task: groups end between parameters, and
             // a large parameter exceeds the plan's size of a group.
-            const int64_t next = recipe.updates_whole_parameters() ? numel : chunk.count;
-            const bool may_end = begins || !recipe.updates_whole_parameters();
+            const int64_t next = takes_whole ? numel : chunk.count;
+            const bool may_end = begins || !takes_whole;
             if (may_end && elements + next > most) groups.emplace_back(), elements = 0;
             ChunkGroup& group = groups.back();
             if (joined && !group.empty() && group.back().param == param)

@@ -192,11 +192,6 @@ void require_consistent(const TrainedModel& model, const Recipe& recipe, const P
                    "state visits a device with its own memory, and not from a store");
     WINDLASS_CHECK(plan.blocks.empty() || plan.blocks.size() == model.blocks.size(), "a plan of {} blocks for {}",
                    plan.blocks.size(), model.blocks.size());
-    // A store, and a device that state visits, have state chunk by chunk: no call could be given all of a parameter's.
-    WINDLASS_CHECK(
-        !recipe.updates_whole_parameters() ||
-            std::ranges::none_of(recipe.state, [](const StateSpec& each) { return each.of == StatePer::elements; }),
-        "{} takes whole parameters, and has state of elements", recipe.name);
     for (int block = 0; block < static_cast<int>(model.blocks.size()); ++block) {
         const BlockPlan& each = plan.of(block);
         const bool uses_disk = each.weights == Home::disk || each.state == Home::disk || each.gradients == Home::disk ||
@@ -299,8 +294,7 @@ ScheduleSet lower_beside(const TrainedModel& model, const Recipe& recipe, const 
                          const std::vector<ScheduleRequest>& requests, const std::vector<ScheduleRequest>& wanted,
                          bool joins_chunks) {
     require_consistent(model, recipe, plan);
-    WINDLASS_CHECK(numerics.gradient_format == GradientFormat::f32 ||
-                       (!recipe.uses_gradients_at_once() && !recipe.updates_whole_parameters()),
+    WINDLASS_CHECK(numerics.gradient_format == GradientFormat::f32 || !recipe.uses_gradients_at_once(),
                    "{} uses gradients as they were summed", recipe.name);
     PersistentWriter persistent(model, recipe, numerics, plan);
     persistent.write(requests);

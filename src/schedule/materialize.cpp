@@ -29,6 +29,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
     const BufferId made = in_.persistent_count + std::ssize(schedule_.buffers);  // if anything is written
     const std::vector<int>& params = this->block(block).params;
     ParamTask task{.kernel = &in_.recipe.arrival(), .block = block, .pass = pass, .point = wanted.point};
+    task.chunks.reserve(params.size());
     MaterializedWeights ready{.points = std::vector<BlockWeights>(at(wants_plain || pass < 0 ? 1 : copies))};
     int64_t end = 0;
     const auto room = [&](int64_t bytes) {
@@ -61,7 +62,7 @@ MaterializedWeights ScheduleBuilder::materialize(const Materialization& wanted, 
         for (int point = 0; !tangents && point < copies; ++point)
             reads(ready.points[at(point)], shares ? plain : made_at({made, each.probes.offset + point * bytes}), numel);
         if (tangents) ready.directions.push_back(each.probes);
-        task.chunks.push_back(each);
+        task.chunks.push_back(std::move(each));
     }
     if (end > 0) {
         const BufferId is = buffer({"probes", block}, MemoryTag::probes, end, TierKind::device);

@@ -96,10 +96,14 @@ void ScheduleBuilder::bind_chunk(const ParamTask& task, const ParamChunk& chunk)
 }
 
 int64_t wide_bytes(const ParamTask& task) {
-    int64_t most = 0;
+    int64_t most = 0, of_parameter = 0;
+    const bool is_whole = task.kernel->grain == Grain::parameter;
     for (const ParamChunk& chunk : task.chunks) {
         // Chunks are widened one after the other, so room for one is enough; joined ones count as one chunk as well.
-        if (is_narrow(task, chunk)) most = std::max(most, std::min(chunk.count, kChunkElements));
+        // Those of a parameter that its kernel takes as one are widened together.
+        of_parameter = chunk.first == 0 ? chunk.count : of_parameter + chunk.count;
+        if (is_narrow(task, chunk))
+            most = std::max(most, is_whole ? of_parameter : std::min(chunk.count, kChunkElements));
     }
     return aligned_bytes(most, 4);
 }
@@ -147,11 +151,11 @@ void ScheduleBuilder::param(ParamTask task, LaneKind lane, const Demand& beyond)
     scattered_.clear();
     for (const ParamChunk& chunk : task.chunks) bind_chunk(task, chunk);
     make_work(task, lane);
-    // By buffer, so that neighbours meet. Most kernels name theirs in order, and a stable sort allocates.
+    // By buffer, so that neighbours meet.
     const auto is_before = [](const BufferUse& a, const BufferUse& b) {
-        return std::tie(a.buffer, a.write) < std::tie(b.buffer, b.write);
+        return std::tie(a.buffer, a.write, a.begin) < std::tie(b.buffer, b.write, b.begin);
     };
-    if (!std::ranges::is_sorted(scattered_, is_before)) std::ranges::stable_sort(scattered_, is_before);
+    std::ranges::sort(scattered_, is_before);
     std::vector<BufferUse>& uses = no_uses();
     for (const BufferUse& each : scattered_) add_use(uses, each);
     Demand demand = beyond;

@@ -202,7 +202,7 @@ RunSpec assemble(FileSystem& files, Sources sources, const std::optional<RunStat
     run.recipe = make_recipe(run.config.method, run.method_options);
     run.model = model_of(run, recorded);
     run.phase = phase_settings(run.config, run.recipe, run.model);
-    if (run.phase.every > 0) run.config.lsp_refresh = run.phase.every;
+    if (run.phase.every > 0) run.config.*run.phase.key = run.phase.every;
     run.generation_config = changed_generation_config(files, run);
     run.samples = samples_of(files, run);
     run.best = best_rule(run.config, run.data ? &*run.data : nullptr);

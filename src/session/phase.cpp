@@ -29,8 +29,9 @@ PhaseSettings phase_settings(const Config& config, const Recipe& recipe, const T
     if (!problem.empty() && config.lsp_refresh.value_or(0) > 0)
         throw UserError(ExitCode::usage, "lsp_refresh", "{} steps: {}", *config.lsp_refresh, problem)
             .hint("lsp_refresh: 0, or adapter: lsp with method: adamw and weight_storage: as_file");
-    if (!problem.empty()) return {};
+    if (!problem.empty()) return {.key = &Config::lsp_refresh};
     return {.phase = phase,
+            .key = &Config::lsp_refresh,
             .every = config.lsp_refresh.value_or(kUsualSteps),
             .rows = round_up(config.lsp_samples, int64_t{2}),
             .iterations = static_cast<int>(config.lsp_learn)};

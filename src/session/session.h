@@ -31,6 +31,7 @@ namespace windlass {
 // every: steps from one phase to the next, the first before the first step; 0: never.
 struct PhaseSettings {
     const Phase* phase = nullptr;
+    std::optional<int64_t> Config::*key = nullptr;  // says `every`
     int64_t every = 0;
     int64_t rows = 0;    // whose gradients are used, the first half to fit, the second to judge
     int iterations = 0;  // of learning

@@ -47,12 +47,12 @@ TrainedModel model_for(const Session& session, const Recipe& recipe, const Varia
     return recipe.probes() ? in_sublayers(model) : model;
 }
 
-// Another adapter's refreshes are as they are where nothing is said of them.
+// Another adapter's phases come as they do where nothing is said of them.
 Config config_for(const Session& session, const Variation& variation) {
     Config config = variation.adapter == session.config.adapter ? session.config : Config();
     config.method = variation.method;
     config.weight_storage = variation.weight_storage;
-    if (variation.method != session.config.method) config.lsp_refresh.reset();
+    if (variation.method != session.config.method) (config.*session.phase.key).reset();
     return config;
 }
 

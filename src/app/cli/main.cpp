@@ -1,17 +1,16 @@
-// The command line: the verb that is named, and how a failure is told. What a verb does is in the file of its name.
+// The command line: the verb that is named. What a verb does is in the file of its name.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <span>
 #include <string>
 
+#include "app/cli/failure.h"
 #include "app/cli/flags.h"
 #include "app/cli/help.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/activity.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/standard_streams.h"
 #include "session/signals.h"
@@ -19,105 +18,6 @@
 
 namespace windlass {
 namespace {
-
-constexpr std::string_view kTry = "Try: ", kOr = "or: ";
-
-std::string_view kind_of(ExitCode code) {
-    switch (code) {
-        case ExitCode::ok:
-            return "ok";
-        case ExitCode::internal:
-            return "internal";
-        case ExitCode::usage:
-            return "usage";
-        case ExitCode::no_fit:
-            return "no_fit";
-        case ExitCode::data:
-            return "data";
-        case ExitCode::model:
-            return "model";
-        case ExitCode::storage:
-            return "storage";
-        case ExitCode::gpu:
-            return "device";
-        case ExitCode::diverged:
-            return "diverged";
-        case ExitCode::interrupted:
-            return "interrupted";
-        case ExitCode::terminated:
-            return "terminated";
-    }
-    return "internal";
-}
-
-struct Parts {
-    std::string place, text;
-    std::vector<std::string> tries;
-};
-
-std::string_view without_spaces(std::string_view line) {
-    const size_t begin = line.find_first_not_of(' ');
-    return begin == std::string_view::npos ? "" : line.substr(begin);
-}
-
-// A line's advice goes to `tries`, and what is before it to the text.
-void take_line(std::string_view line, Parts& parts) {
-    const size_t at = line.find(kTry);
-    const bool is_next = without_spaces(line).starts_with(kOr) && !parts.tries.empty();
-    std::string_view told = is_next ? "" : line.substr(0, at);
-    if (is_next) parts.tries.emplace_back(without_spaces(line).substr(kOr.size()));
-    if (!is_next && at != std::string_view::npos) {
-        parts.tries.emplace_back(line.substr(at + kTry.size()));
-        while (told.ends_with(' ') || told.ends_with('.')) told.remove_suffix(1);
-    }
-    if (without_spaces(told).empty()) return;
-    if (!parts.text.empty()) parts.text += '\n';
-    parts.text += told;
-}
-
-// "place: text"; a place holds no sentence.
-void part_place(Parts& parts) {
-    const size_t end = parts.text.find(": ");
-    if (end == std::string::npos || parts.text.substr(0, end).find('\n') != std::string::npos) return;
-    parts.place = parts.text.substr(0, end);
-    parts.text = parts.text.substr(end + 2);
-}
-
-// Whether these words ask for JSON; they need not be a command that can be read.
-bool asks_for_json(std::span<const char* const> words) {
-    return std::ranges::any_of(words, [](std::string_view word) { return word == "--json" || word == "--json=true"; });
-}
-
-// {"schema_version": 1, "error": {"code": 3, "kind": "no_fit", "place": "plan", "text": "...", "tries": ["..."]}} of a
-// message "place: text. Try: this". `place` is empty where the message has none.
-Json failure_json(ExitCode code, const std::string& message) {
-    Parts parts;
-    for (std::string_view rest = message; !rest.empty();) {
-        const size_t end = std::min(rest.find('\n'), rest.size());
-        take_line(rest.substr(0, end), parts);
-        rest = rest.substr(std::min(end + 1, rest.size()));
-    }
-    part_place(parts);
-    // Of one problem with the configuration, the flag or the line that it is about.
-    const std::string inner = parts.text.substr(0, parts.text.find(": "));
-    if (parts.place == "configuration" && inner.size() < parts.text.size() && inner.find(' ') == std::string::npos)
-        part_place(parts);
-    return {{"schema_version", kSchemaVersion},
-            {"error",
-             {{"code", static_cast<int>(code)},
-              {"kind", kind_of(code)},
-              {"place", parts.place},
-              {"text", parts.text},
-              {"tries", parts.tries}}}};
-}
-
-// That to stdout; a stdout that takes nothing is no second error.
-void print_failure(ExitCode code, const std::string& message) {
-    try {
-        print_result(failure_json(code, message).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-    } catch (const MachineError&) {
-    }
-}
 
 DataArgs::What data_what_of(const std::string& name) {
     if (name == "stats") return DataArgs::What::stats;

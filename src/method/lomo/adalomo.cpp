@@ -194,6 +194,7 @@ Recipe adalomo_recipe(const MethodOptions& options) {
 
 }  // namespace
 
-const Method kAdalomo = {"adalomo", adalomo_recipe};
+// The rate of arXiv 2310.10195.
+const Method kAdalomo = {.name = "adalomo", .recipe = adalomo_recipe, .usual_rate = 5e-4};
 
 }  // namespace windlass

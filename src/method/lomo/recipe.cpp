@@ -79,6 +79,7 @@ Recipe lomo_recipe(const MethodOptions& options, std::string_view name, const Pa
     return made;
 }
 
-const Method kLomo = {"lomo", recipe};
+// The rate of arXiv 2306.09782.
+const Method kLomo = {.name = "lomo", .recipe = recipe, .usual_rate = 0.03};
 
 }  // namespace windlass

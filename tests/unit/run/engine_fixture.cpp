@@ -29,6 +29,12 @@ std::vector<T> read_tensor(const SafetensorsReader& reader, const std::string& n
     return {};
 }
 
+Recipe recipe_of(const EngineOptions& options) {
+    Recipe recipe = make_recipe(options.method_name, options.method);
+    if (options.alter_recipe) options.alter_recipe(recipe);
+    return recipe;
+}
+
 }  // namespace
 
 Golden::Golden(const std::string& name) {
@@ -84,9 +90,8 @@ std::unique_ptr<Engine> make_engine(FileSystem& files, const std::string& model_
     HfConfig config = folder.config();
     ModelSpec model = adapted(build_model(config, folder.tensors()), options.adapter, options.adapts_tables);
     if (options.preference) model = judge_pairs(std::move(model), *options.preference);
-    EngineSetup setup{.model = TrainedModel(std::move(model)),
-                      .recipe = make_recipe(options.method_name, options.method),
-                      .method_options = options.method};
+    EngineSetup setup{
+        .model = TrainedModel(std::move(model)), .recipe = recipe_of(options), .method_options = options.method};
     for (size_t index = 0; options.trains && index < setup.model.params.size(); ++index)
         setup.model.training[index].trains = options.trains(setup.model.params[index]);
     if (!options.groups.empty()) apply_param_groups(options.groups, "groups", setup.model);

@@ -64,6 +64,7 @@ struct EngineOptions {
     DType compute = DType::f32;
     std::string method_name = "adamw";
     MethodOptions method;
+    std::function<void(Recipe&)> alter_recipe;  // empty: it is the method's
     int64_t micro_batch_size = 2;
     int micro_batches = 1;
     int64_t sequence_length = 24;

@@ -62,26 +62,6 @@ const auto kRoundedWays = testing::Combine(testing::Values("gpt2", "llama"), tes
 INSTANTIATE_TEST_SUITE_P(Models, NarrowPlacement, kRoundedWays);
 INSTANTIATE_TEST_SUITE_P(Models, SlowNarrowPlacement, kRoundedWays);
 
-// The golden model with one table of two chunks, whose rows repeat, for its embedding and its head.
-std::string with_a_long_table(const Golden& golden, const TempFolder& folder) {
-    constexpr int64_t kVocab = 140'000;
-    std::vector<TestTensor> tensors = read_tensors(ModelFolder::open(real_files(), golden.folder));
-    std::erase_if(tensors, [](const TestTensor& tensor) { return tensor.spec.name == "lm_head.weight"; });
-    for (TestTensor& tensor : tensors) {
-        if (tensor.spec.name.find("embed_tokens") == std::string::npos) continue;
-        const size_t once = tensor.bytes.size(), row = once / at(tensor.spec.shape[0]);
-        tensor.spec.shape = Shape{kVocab, tensor.spec.shape[1]};
-        tensor.bytes.resize(row * at(kVocab));
-        for (size_t byte = once; byte < tensor.bytes.size(); ++byte) tensor.bytes[byte] = tensor.bytes[byte - once];
-    }
-    std::string config = read_text(real_files(), golden.folder + "/config.json", 1 << 20);
-    const std::string_view vocab = "\"vocab_size\": 96", apart = "\"tie_word_embeddings\": false";
-    config.replace(config.find(vocab), vocab.size(), fmt::format("\"vocab_size\": {}", kVocab));
-    config.replace(config.find(apart), apart.size(), "\"tie_word_embeddings\": true");
-    write_folder(folder / "model", config, tensors);
-    return folder / "model";
-}
-
 // Chunks of one parameter that wait on either side, and whose updates are guessed, done again and deferred.
 TEST(NarrowGradients, ChunksOfOneParameterMayBeOnEitherSide) {
     if (is_sanitized()) GTEST_SKIP() << "millions of parameters, many times";

@@ -124,16 +124,5 @@ TEST(ActList, OfLomoAreOnThePassThatTheyNeed) {
     }
 }
 
-// State of elements lies chunk by chunk in a store, so a kernel over whole parameters would get the first chunk's
-// alone.
-TEST(ActsDeath, OverWholeParametersHaveNoStateOfElements) {
-    Recipe recipe = make_recipe("adalomo", {});
-    recipe.state.push_back({"m", 4});
-    const Numerics numerics = numerics_of(DType::bf16, 1, 8, 1);
-    const Plan plan{.policy = "in_memory", .common = {.update = UpdateTime::at_once}};
-    EXPECT_DEATH(lower(stored_as(tiny_model("llama"), recipe), recipe, numerics, plan, {train_request(numerics)}),
-                 "adalomo takes whole parameters, and has state of elements");
-}
-
 }  // namespace
 }  // namespace windlass
