@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/math.h"
-#include "method/projector/refresh.h"
+#include "method/methods.h"
 #include "method/trained_model.h"
 #include "run/engine.h"
 #include "schedule/lower.h"

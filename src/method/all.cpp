@@ -2,7 +2,6 @@
 #include <array>
 
 #include "method/methods.h"
-#include "method/projector/refresh.h"
 
 namespace windlass {
 
@@ -11,11 +10,15 @@ std::span<const Method* const> all_methods() {
     return kAll;
 }
 
-const Phase* find_phase(const TrainedModel& model) {
+std::span<const Phase* const> all_phases() {
     static constexpr std::array<const Phase*, 1> kAll = {&kProjectorRefresh};
+    return kAll;
+}
+
+const Phase* find_phase(const TrainedModel& model) {
     const auto has = [&](const Phase* each) { return each->calls_for(model); };
-    const auto found = std::ranges::find_if(kAll, has);
-    return found == kAll.end() ? nullptr : *found;
+    const auto found = std::ranges::find_if(all_phases(), has);
+    return found == all_phases().end() ? nullptr : *found;
 }
 
 }  // namespace windlass

@@ -1,6 +1,7 @@
-// methods.h: the methods there are; all.cpp lists them.
+// methods.h: the methods and the phases there are; all.cpp lists them.
 #pragma once
 
+#include "method/phase.h"
 #include "method/recipe.h"
 
 namespace windlass {
@@ -10,5 +11,7 @@ extern const Method kZerothOrder;
 extern const Method kForwardGradient;
 extern const Method kLomo;
 extern const Method kAdalomo;
+
+extern const Phase kProjectorRefresh;
 
 }  // namespace windlass

@@ -38,6 +38,8 @@ struct Phase {
     std::string (*summary)(std::span<const GroupReport> reports) = nullptr;
 };
 
+// The list (all.cpp).
+std::span<const Phase* const> all_phases();
 // That the model's adapter calls for; null: none.
 const Phase* find_phase(const TrainedModel& model);
 

@@ -1,5 +1,5 @@
-#include "method/projector/refresh.h"
-
+// One projected layer as a run keeps it: what S has learnt is written into W, P and Q are fitted to W's gradient, and
+// S's moments are carried over. Where the fit is no better than what was there nothing changes.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include "base/index.h"
 #include "base/math.h"
 #include "device/cpu/cpu_stream.h"
+#include "method/methods.h"
 #include "method/projector/projector.h"
 
 namespace windlass {

@@ -1,5 +1,4 @@
 #include "tests/unit/run/engine_fixture.h"
-#include "method/projector/refresh.h"
 
 #include <algorithm>
 
@@ -7,6 +6,7 @@
 #include "device/cpu/isa.h"
 #include "format/safetensors.h"
 #include "method/forward_only/magnitude_limits.h"
+#include "method/methods.h"
 #include "method/param_groups.h"
 #include "model/adapters/adapter.h"
 #include "model/load.h"

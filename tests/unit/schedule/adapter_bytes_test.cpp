@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/index.h"
-#include "method/projector/refresh.h"
+#include "method/methods.h"
 #include "model/saved.h"
 #include "schedule/layout.h"
 #include "tests/unit/schedule/adapter_fixture.h"
