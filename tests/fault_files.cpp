@@ -122,11 +122,19 @@ void FaultFiles::set_capacity(int64_t bytes) {
 
 void FaultFiles::enter(FaultCall call, std::string_view name, const std::string& path,
                        const std::function<void(int64_t)>& partly) {
+    enter(call, call != FaultCall::open && call != FaultCall::read, name, path, partly);
+}
+
+void FaultFiles::enter(FaultCall call, bool is_change, std::string_view name, const std::string& path,
+                       const std::function<void(int64_t)>& partly) {
     ++calls_[call];
     ++calls_[FaultCall::any];
+    if (is_change) ++calls_[FaultCall::change];
     for (Watch& watch : watches_) {
         const FaultRule& rule = watch.rule;
-        if (rule.call != FaultCall::any && rule.call != call) continue;
+        const bool is_meant =
+            rule.call == FaultCall::any || (rule.call == FaultCall::change ? is_change : rule.call == call);
+        if (!is_meant) continue;
         if (path.find(rule.path_part) == std::string::npos) continue;
         ++watch.seen;
         if (watch.seen < rule.nth || watch.seen - rule.nth >= rule.times) continue;
@@ -237,7 +245,8 @@ FaultFiles::Image FaultFiles::open_image(const std::string& path, OpenMode mode)
 
 std::unique_ptr<File> FaultFiles::open(const std::string& path, const OpenOptions& options) {
     const std::lock_guard lock(mutex_);
-    enter(FaultCall::open, "open", path);
+    const bool may_make = options.mode != OpenMode::read && options.mode != OpenMode::update;
+    enter(FaultCall::open, may_make, "open", path, nullptr);
     if (!inside(path)) return std::make_unique<FaultFile>(*this, options, beneath_.open(path, options));
     return std::make_unique<FaultFile>(*this, path, options, open_image(path, options.mode));
 }

@@ -21,7 +21,8 @@
 
 namespace windlass {
 
-enum class FaultCall { open, read, write, sync, resize, make_folders, rename, remove, sync_folder, any };
+// change: whatever changes what a drive holds, or makes it durable: all but reads, and opens that make no file.
+enum class FaultCall { open, read, write, sync, resize, make_folders, rename, remove, sync_folder, change, any };
 
 struct FaultRule {
     static constexpr int64_t kForever = std::numeric_limits<int64_t>::max() / 2;
@@ -44,6 +45,11 @@ class FaultFiles final : public FileSystem {
     void clear_rules();
     // From now on `n` more calls succeed; then the machine is dead and every call fails with EIO.
     void cut_power_after(int64_t n) { fail({.nth = n + 1, .times = FaultRule::kForever}); }
+    // The same of changes: what follows reads what is there, and changes nothing more. Of a write that comes too late
+    // this much is done.
+    void die_after_changes(int64_t n, int64_t bytes_first = 0) {
+        fail({.call = FaultCall::change, .nth = n + 1, .times = FaultRule::kForever, .bytes_first = bytes_first});
+    }
     int64_t calls(FaultCall call) const;  // so far
     void set_capacity(int64_t bytes);     // of the image; writes beyond it fail with ENOSPC
 
@@ -84,6 +90,8 @@ class FaultFiles final : public FileSystem {
     // Counts the call and throws when a rule says so; a write then does its first bytes through `partly`.
     void enter(FaultCall call, std::string_view name, const std::string& path,
                const std::function<void(int64_t)>& partly = nullptr);
+    void enter(FaultCall call, bool is_change, std::string_view name, const std::string& path,
+               const std::function<void(int64_t)>& partly);
     bool inside(const std::string& path) const;
     std::string key(const std::string& path) const;
     static bool below(const std::string& path, const std::string& folder);

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "base/durable_folders.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/math.h"
@@ -158,7 +159,7 @@ GgufWriter::GgufWriter(FileSystem& files, const std::string& target, const std::
     int64_t bytes = std::ssize(header);
     for (const GgufTensor& tensor : tensors_) bytes += round_up<int64_t>(tensor.bytes(), kAlignment);
     const std::string parent = parent_folder(target_);
-    files_.make_folders(parent);
+    make_durable_folders(files_, parent);
     const int64_t free = files_.free_bytes(parent);
     if (bytes > free)
         throw UserError(ExitCode::storage, target_, "the file takes {}, {} are free", format_bytes(bytes),

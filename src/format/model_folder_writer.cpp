@@ -1,5 +1,6 @@
 #include "format/model_folder_writer.h"
 
+#include "base/durable_folders.h"
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -121,7 +122,7 @@ ModelFolderWriter::ModelFolderWriter(FileSystem& files, const std::string& targe
     overwrite_ = overwrite;
     check_target();
     const std::string parent = parent_folder(target_);
-    files_.make_folders(parent);
+    make_durable_folders(files_, parent);
     temporary_ = target_ + ".tmp-writing";
     files_.remove_tree(temporary_);
     const int64_t needed = bytes_needed(), free = files_.free_bytes(parent);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <limits>
 
+#include "base/durable_folders.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
@@ -172,7 +173,7 @@ RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), p
     const std::string store = working_store_path(config);
     const bool has_store = !store.empty() && files.exists(store);
     if (!config.resume.empty() && !has_store && !files.exists(path_)) refuse_without_state(files, config);
-    files.make_folders(path_);
+    make_durable_folders(files, path_);
     if (!files.status(path_).is_folder) throw UserError(ExitCode::usage, path_, "is not a folder");
     const bool is_used = !is_empty(files, path_), is_run = is_run_folder(files, path_);
     if (is_used && is_run && config.resume.empty() && !config.overwrite)

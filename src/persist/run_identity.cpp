@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/durable_folders.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
@@ -129,7 +130,7 @@ void require_newest_store(FileSystem& files, const StartPoint& start, const std:
 
 StoreLock::StoreLock(FileSystem& files, const std::string& store_path) : files_(files) {
     if (store_path.empty()) return;
-    files.make_folders(parent_folder(store_path));
+    make_durable_folders(files, parent_folder(store_path));
     const std::string path = store_path + ".lock";
     do {
         lock_.reset();

@@ -276,13 +276,7 @@ std::string Engine::reopen() {
     EngineSetup& setup = impl_->setup;
     Store store = Store::open(impl_->files, setup.store_path);
     require_layout(store.layout(), store_layout(setup.model, setup.recipe, 2, ""), setup.store_path);
-    if (store.must_verify()) {
-        const std::vector<DamagedChunk> damaged = store.verify_all();
-        if (!damaged.empty())
-            throw UserError(ExitCode::storage, setup.store_path, "{} chunks are damaged, the first is {}",
-                            damaged.size(), damaged[0].text())
-                .hint("resume from a checkpoint");
-    }
+    require_undamaged(store);
     impl_->open_store(std::move(store));
     impl_->fill_memory();
     return impl_->store->store().committed_run_state();
@@ -290,12 +284,15 @@ std::string Engine::reopen() {
 
 std::string Engine::restore(Store& snapshot, const ReadMasters& base) {
     const EngineSetup& setup = impl_->setup;
-    const std::vector<int> held = stored_params(setup.model, 1);
-    require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, 1, ""), snapshot.file().path());
+    // A working store, of a run that had one, has two versions of all parameters.
+    const int versions = snapshot.layout().versions;
+    const std::vector<int> held = stored_params(setup.model, versions);
+    require_layout(snapshot.layout(), store_layout(setup.model, setup.recipe, versions, ""), snapshot.file().path());
+    require_undamaged(snapshot);
     const std::string run_state = snapshot.committed_run_state();
     impl_->begin(snapshot.committed_step(), run_state, [&](ChunkIo& chunks, const ChunkSpan& chunk) {
         const auto found = std::ranges::find(held, chunk.param);
-        if (found == held.end()) return impl_->take(chunks, chunk, base);
+        if (found == held.end() || !setup.model.param(chunk.param).changes()) return impl_->take(chunks, chunk, base);
         const int64_t first = snapshot.first_chunk(found - held.begin());
         chunks.fetch_from(snapshot, first + chunk.first / kChunkElements, chunk);
     });

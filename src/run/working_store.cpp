@@ -66,6 +66,15 @@ void require_layout(const StoreLayout& found, const StoreLayout& expected, const
         throw refuse("the chunk size", found.chunk_elements, expected.chunk_elements);
 }
 
+void require_undamaged(Store& store) {
+    if (!store.must_verify()) return;
+    const std::vector<DamagedChunk> damaged = store.verify_all();
+    if (!damaged.empty())
+        throw UserError(ExitCode::storage, store.file().path(), "{} chunks are damaged, the first is {}",
+                        damaged.size(), damaged[0].text())
+            .hint("resume from a checkpoint");
+}
+
 WorkingStore::WorkingStore(FileSystem& files, Store store, const TrainedModel& model, const std::string& spill_path,
                            const Spills& spills, GradientFormat gradients)
     : files_(files),

@@ -22,6 +22,9 @@ namespace windlass {
 
 // Refuses a store of another model or method, naming the first difference.
 void require_layout(const StoreLayout& found, const StoreLayout& expected, const std::string& path);
+// Where the power may have failed within a commit, all chunks are those of the record that is left.
+// UserError(storage) for damaged ones.
+void require_undamaged(Store& store);
 
 // All files of a store: what was begun of it and what spills next to it, too. Those that are not there are skipped.
 void remove_store(FileSystem& files, const std::string& store_path);

@@ -62,6 +62,15 @@ void replace(FileSystem& files, const std::string& unfinished, const std::string
     files.remove_tree(old);
 }
 
+// Under the name of an unfinished one first: whatever ends this, no part of it is left that looks like a checkpoint.
+void remove_whole(FileSystem& files, const std::string& run_folder, const std::string& path) {
+    const std::string doomed = fmt::format("{}{}", path, kUnfinished);
+    files.remove_tree(doomed);
+    files.rename(path, doomed);
+    files.sync_folder(run_folder);
+    files.remove_tree(doomed);
+}
+
 }  // namespace
 
 std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::string& run_folder) {
@@ -110,19 +119,23 @@ std::string checkpoint_path(const std::string& run_folder, int64_t step) {
     return fmt::format("{}/{}{}", run_folder, kPrefix, step);
 }
 
-void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit,
-                       std::optional<int64_t> kept) {
+void remove_unfinished_checkpoints(FileSystem& files, const std::string& run_folder) {
     for (const std::string& name : files.list(run_folder)) {
         const std::string path = fmt::format("{}/{}", run_folder, name);
         const bool is_old = name.ends_with(kReplaced);
         const bool is_over = is_old && files.exists(path.substr(0, path.size() - kReplaced.size()));
         if (name.starts_with(kPrefix) && (name.ends_with(kUnfinished) || is_over)) files.remove_tree(path);
     }
+}
+
+void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit,
+                       std::optional<int64_t> kept) {
+    remove_unfinished_checkpoints(files, run_folder);
     if (!limit) return;
     const std::vector<CheckpointPlace> places = list_checkpoints(files, run_folder);
     for (int64_t i = 0; i + *limit < std::ssize(places); ++i) {
         if (const CheckpointPlace& place = places[static_cast<size_t>(i)]; place.step != kept)
-            files.remove_tree(place.path);
+            remove_whole(files, run_folder, place.path);
     }
 }
 

@@ -41,7 +41,10 @@ int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const Train
 
 std::string checkpoint_path(const std::string& run_folder, int64_t step);
 
-// Removes all but the newest `limit` and that of step `kept`, and what an interrupted save left.
+// What an interrupted save, or removal, left.
+void remove_unfinished_checkpoints(FileSystem& files, const std::string& run_folder);
+
+// Removes all but the newest `limit` and that of step `kept`, and what was left unfinished.
 void prune_checkpoints(FileSystem& files, const std::string& run_folder, std::optional<int64_t> limit,
                        std::optional<int64_t> kept = {});
 

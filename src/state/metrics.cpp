@@ -147,6 +147,7 @@ MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const
         }
         lines_ = files.open(path, {files.exists(path) ? OpenMode::update : OpenMode::create});
         lines_->truncate(end_);
+        files.sync_folder(folder);
     }
     if (wants("tensorboard")) events_ = std::make_unique<EventWriter>(files, folder, wall_seconds, resumed_step + 1);
 }
@@ -160,6 +161,10 @@ void MetricsWriter::append(const std::string& line) {
 
 void MetricsWriter::make_up(int64_t step, const std::string& line) {
     if (lines_ != nullptr && last_step_ < step && !line.empty()) append(line);
+}
+
+void MetricsWriter::sync() {
+    if (lines_ != nullptr) lines_->sync();
 }
 
 bool MetricsWriter::lacks_evaluation(int64_t step) const {

@@ -81,6 +81,8 @@ class MetricsWriter {
     void write(const StepMetrics& metrics);
     // Puts the evaluation after the last line's step into that line, where it lacks one: the run was killed before it.
     void add_evaluation(const StepMetrics& metrics);
+    // All lines are on stable storage when it returns.
+    void sync();
     // Whether the last line is this step's and has none.
     bool lacks_evaluation(int64_t step) const;
 

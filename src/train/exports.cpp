@@ -9,15 +9,23 @@ class Exports : public StepListener {
   public:
     explicit Exports(LoopState& loop) : loop_(loop), exporter_(loop.files, loop.session, loop.folder, loop.engine) {}
 
-    void before_step() override { exporter_.before_step(); }
-    void done(const StepDone& /*step*/) override {
-        if (!exporter_.is_due(loop_.state.progress.step)) return;
-        loop_.settle();
-        exporter_.begin(loop_.state.progress.step);
+    // A kill may have come between a step and its export.
+    void begin() override {
+        const int64_t step = loop_.state.progress.step;
+        const bool is_there = loop_.files.exists(loop_.folder.file(fmt::format("export-{}", step)));
+        if (step > 0 && !is_there && is_due(loop_.session.config.export_steps, step)) export_after(step);
     }
+    void before_step() override { exporter_.before_step(); }
+    void done(const StepDone& /*step*/) override { export_after(loop_.state.progress.step); }
     void end() override { exporter_.finish(); }
 
   private:
+    void export_after(int64_t step) {
+        if (!exporter_.is_due(step)) return;
+        loop_.settle();
+        exporter_.begin(step);
+    }
+
     LoopState& loop_;
     Exporter exporter_;
 };

@@ -4,6 +4,8 @@
 #include "base/full_disk.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "run/working_store.h"
+#include "session/session.h"
 #include "state/checkpoint.h"
 #include "train/final_folder.h"
 #include "train/loop.h"
@@ -45,6 +47,7 @@ void TrainLoop::finish() {
     RunFolder& folder = now_.folder;
     const RunState& state = now_.state;
     const int64_t step = state.progress.step;
+    now_.log.sync();
     if (!saver_.has_saved() && session.config.save_steps) saver_.save();
     const bool ends_here = !ends_with_earlier_step(session, state.progress);
     Activity writing("writing final/", trained_count(session.model), {.has_own_line = true});
@@ -55,8 +58,10 @@ void TrainLoop::finish() {
         });
     const LossCurves curves = read_curves(files, folder.file("metrics.jsonl"));
     write_text_atomic(files, folder.file("loss.svg"), loss_svg(curves, folder.path()));
-    if (!session.store_path.empty() && saver_.has_saved()) {
-        files.remove_file(session.store_path);
+    // That of an earlier plan, where this one keeps none, goes as well: the run is over.
+    if (const std::string store = working_store_path(session.config);
+        !store.empty() && files.exists(store) && saver_.has_saved()) {
+        session.store_path.empty() ? remove_store(files, store) : files.remove_file(store);
         log_info("the working store is removed; checkpoint-{} holds the same state", step);
     }
     if (ends_here) seal_final(files, folder, step, state);

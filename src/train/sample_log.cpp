@@ -1,6 +1,7 @@
 #include "train/sample_log.h"
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/json.h"
 
 namespace windlass {
@@ -28,6 +29,7 @@ SampleLog::SampleLog(FileSystem& files, const std::string& path, int64_t step, i
     }
     file_ = files.open(path, {files.exists(path) ? OpenMode::update : OpenMode::create});
     file_->truncate(end_);
+    files.sync_folder(parent_folder(path));
 }
 
 void SampleLog::write(int64_t step, const std::vector<Continuation>& samples) {
@@ -37,6 +39,7 @@ void SampleLog::write(int64_t step, const std::vector<Continuation>& samples) {
                      .dump(-1, ' ', false, Json::error_handler_t::replace) +
                  "\n";
     file_->write_at(std::as_bytes(std::span(lines)), end_);
+    file_->sync();
     end_ += std::ssize(lines);
     last_step_ = step;
 }

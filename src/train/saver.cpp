@@ -18,6 +18,10 @@ bool Saver::is_asked() {
     return by_signal || by_file || is_first || is_due(loop_.session.config.save_steps, step);
 }
 
+void Saver::begin() {
+    remove_unfinished_checkpoints(loop_.files, loop_.folder.path());
+}
+
 void Saver::done(const StepDone& /*step*/) {
     if (is_asked() && saved_step_ != loop_.state.progress.step) save();
 }
@@ -42,6 +46,7 @@ bool Saver::save() {
                         progress.step, format_bytes(need), folder, format_bytes(free));
             return false;
         }
+        loop_.log.sync();  // a checkpoint has the lines of its steps, even where the power fails
         write_checkpoint(loop_.files, {loop_.engine, output_of(session)}, folder, loop_.state);
     } catch (const MachineError& error) {
         if (!is_disk_full(error)) throw;
@@ -49,16 +54,24 @@ bool Saver::save() {
         return false;
     }
     saved_step_ = progress.step;
-    const int64_t best = session.best && session.best->keeps ? progress.best.step : 0;
-    prune_checkpoints(loop_.files, folder, session.config.save_total_limit, best);
+    prune();
     log_info("saved {} in {}", checkpoint_path(folder, progress.step), format_seconds(seconds_since(start)));
     return true;
 }
 
+void Saver::prune() {
+    const Session& session = loop_.session;
+    const int64_t best = session.best && session.best->keeps ? loop_.state.progress.best.step : 0;
+    prune_checkpoints(loop_.files, loop_.folder.path(), session.config.save_total_limit, best);
+}
+
 bool Saver::has_saved() {
     const int64_t step = loop_.state.progress.step;
-    if (saved_step_ != step && ends_with_whole_checkpoint(loop_.files, loop_.folder.path(), step)) saved_step_ = step;
-    return saved_step_ == step;
+    if (saved_step_ == step) return true;
+    if (!ends_with_whole_checkpoint(loop_.files, loop_.folder.path(), step)) return false;
+    saved_step_ = step;
+    prune();
+    return true;
 }
 
 }  // namespace windlass

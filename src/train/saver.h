@@ -10,6 +10,7 @@ class Saver : public StepListener {
   public:
     explicit Saver(LoopState& loop) : loop_(loop) {}
 
+    void begin() override;
     void done(const StepDone& step) override;
     // What is in memory is saved where the run stops before it is over; on disk every step is kept.
     void stop();
@@ -20,6 +21,7 @@ class Saver : public StepListener {
 
   private:
     bool is_asked();
+    void prune();
 
     LoopState& loop_;
     int64_t saved_step_ = -1;

@@ -10,11 +10,14 @@
 
 namespace windlass {
 
-StepLog::StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now)
+StepLog::StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now,
+                 bool is_each_durable)
     : session_(session),
       progress_(terminal_style(2), session.total_steps()),
-      metrics_(files, run_folder, session.config.report_to, now.step, wall_seconds()) {
+      metrics_(files, run_folder, session.config.report_to, now.step, wall_seconds()),
+      is_each_durable_(is_each_durable) {
     metrics_.make_up(now.step, now.last_line);
+    if (is_each_durable_) metrics_.sync();
 }
 
 StepMetrics& StepLog::add(StepMetrics metrics, std::string bottleneck_text) {
@@ -24,6 +27,7 @@ StepMetrics& StepLog::add(StepMetrics metrics, std::string bottleneck_text) {
 
 void StepLog::make_up(const StepMetrics& evaluation) {
     metrics_.add_evaluation(evaluation);
+    if (is_each_durable_) metrics_.sync();
     tell_evaluation(evaluation);
 }
 
@@ -32,8 +36,10 @@ void StepLog::write_until(int64_t durable_step) {
         if (note.metrics.step > durable_step) break;
         if (!std::exchange(note.is_told, true)) tell(note);
     }
+    const size_t waiting = notes_.size();
     while (!notes_.empty() && notes_.front().metrics.step <= durable_step && write(notes_.front().metrics))
         notes_.pop_front();
+    if (is_each_durable_ && notes_.size() < waiting) metrics_.sync();
 }
 
 bool StepLog::write(const StepMetrics& metrics) {

@@ -17,8 +17,10 @@ namespace windlass {
 
 class StepLog {
   public:
-    // Continues after the line of the step that `state` describes, which it makes up for where a kill took it.
-    StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now);
+    // Continues after the line of the step that `state` describes, which it makes up for where a kill took it. Where
+    // each step is durable its line is as well; else the lines are when a checkpoint is (sync).
+    StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now,
+            bool is_each_durable);
 
     // A step that is done. What is returned may be changed until the step is written.
     StepMetrics& add(StepMetrics metrics, std::string bottleneck_text);
@@ -27,6 +29,8 @@ class StepLog {
     bool lacks_evaluation(int64_t step) const { return metrics_.lacks_evaluation(step); }
     // Writes the steps up to this one. Those for which a full disk has no room are written when it has.
     void write_until(int64_t durable_step);
+    // All lines so far are on stable storage when it returns.
+    void sync() { metrics_.sync(); }
     // Takes the bar away, before other output to the terminal.
     void clear_bar() { progress_.clear(); }
 
@@ -44,6 +48,7 @@ class StepLog {
     const Session& session_;
     Progress progress_;
     MetricsWriter metrics_;
+    bool is_each_durable_;
     std::deque<Note> notes_;  // of steps that are not durable yet, or wait for room on the disk
     bool is_full_ = false;
 };

@@ -62,17 +62,7 @@ TrainTest::TrainTest() : folder_(fmt::format("{}/windlass_train_{}", testing::Te
     fs::create_directories(at("ssd"));
     setenv("XDG_CACHE_HOME", at("cache").c_str(), 1);
     fs::create_directories(at("cache/windlass"));
-    // A machine that was measured already: plans here do not depend on the one that tests run on.
-    const Machine machine{.name = "test",
-                          .threads = kThreads,
-                          .memory_bytes = int64_t{8} << 30,
-                          .gemm_bf16_flops = 1e11,
-                          .gemm_f32_flops = 1e11,
-                          .memory_bytes_per_s = 1e10,
-                          .disk_read_bytes_per_s = 1e9,
-                          .disk_write_bytes_per_s = 1e9};
-    for (const std::string& drive : {std::string(), at("ssd")})
-        std::ofstream(machine_cache_path(drive, kThreads)) << machine_text(machine);
+    for (const std::string& drive : {std::string(), at("ssd")}) know_machine(drive, kThreads);
     fs::copy(source_dir() + "/tests/golden/llama/model", at("model"), fs::copy_options::recursive);
     write("model/tokenizer.json", tokenizer_text());
     write("model/tokenizer_config.json", R"({"eos_token": "<end>"})");
@@ -83,6 +73,18 @@ TrainTest::TrainTest() : folder_(fmt::format("{}/windlass_train_{}", testing::Te
 TrainTest::~TrainTest() {
     set_log_file("");
     fs::remove_all(folder_);
+}
+
+void TrainTest::know_machine(const std::string& drive, int threads) const {
+    const Machine machine{.name = "test",
+                          .threads = threads,
+                          .memory_bytes = int64_t{8} << 30,
+                          .gemm_bf16_flops = 1e11,
+                          .gemm_f32_flops = 1e11,
+                          .memory_bytes_per_s = 1e10,
+                          .disk_read_bytes_per_s = 1e9,
+                          .disk_write_bytes_per_s = 1e9};
+    std::ofstream(machine_cache_path(drive, threads)) << machine_text(machine);
 }
 
 void TrainTest::write(const std::string& name, const std::string& text) const {

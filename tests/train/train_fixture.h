@@ -33,6 +33,9 @@ class TrainTest : public testing::Test {
     int run_apart(const std::string& name, const Settings& changes,
                   const std::function<void(int pid, int64_t lines)>& watch);
 
+    // A machine that was measured already: plans here do not depend on the one that tests run on. drive: a folder on
+    // it, or "" for none.
+    void know_machine(const std::string& drive, int threads) const;
     std::string bytes(const std::string& name) const;
     // loss, learning rate, norm, epoch and tokens of each line of metrics.jsonl.
     std::vector<std::string> history(const std::string& run) const;
