@@ -149,6 +149,17 @@ std::vector<PackedRow> RowOrder::take(DataPosition& position, int64_t count) con
     return taken;
 }
 
+DataPosition RowOrder::position_after(int64_t count) const {
+    DataPosition position;
+    if (packed_length_ == 0) {
+        const int64_t rows = std::ssize(members_);
+        return {count / rows, count % rows};
+    }
+    for (; count >= rows_in(position.epoch); ++position.epoch) count -= rows_in(position.epoch);
+    position.row = count;
+    return position;
+}
+
 int64_t RowOrder::rows_in_passes(double epochs) const {
     const auto whole = static_cast<int64_t>(std::floor(epochs));
     int64_t rows = 0;

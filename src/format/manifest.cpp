@@ -7,7 +7,7 @@
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "format/checksum.h"
+#include "format/checksummed_json.h"
 
 namespace windlass {
 namespace {
@@ -16,11 +16,6 @@ constexpr std::string_view kFormat = "windlass-checkpoint";
 constexpr int kManifestMajor = 1, kManifestMinor = 0;
 constexpr int64_t kManifestBytesMax = int64_t{64} << 20;
 constexpr int64_t kHashBytes = int64_t{1} << 18;
-constexpr std::string_view kChecksumKey = ",\n  \"checksum\": \"";  // where the checked part of the text ends
-
-std::string hash_of(std::string_view text) {
-    return fmt::format("{:016x}", xxh3_64(std::as_bytes(std::span(text))));
-}
 
 uint64_t hash_file(File& file, int64_t bytes) {
     const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
@@ -94,12 +89,10 @@ ManifestFile parse_file(const SortedJson& json, const std::string& path) {
     return file;
 }
 
-// The checksum covers the text before its own line, so that any change of a byte shows before a value is believed.
 void check_text(std::string_view text, const std::string& path) {
-    const size_t end = text.rfind(kChecksumKey);
-    if (end == std::string_view::npos) throw damaged(path, "has no checksum line");
-    const std::string expected = fmt::format("{}{}\"\n}}\n", kChecksumKey, hash_of(text.substr(0, end)));
-    if (text.substr(end) != expected) throw damaged(path, "is damaged: its checksum does not match");
+    const TextChecksum checksum = text_checksum(text);
+    if (checksum == TextChecksum::absent) throw damaged(path, "has no checksum line");
+    if (checksum == TextChecksum::wrong) throw damaged(path, "is damaged: its checksum does not match");
 }
 
 }  // namespace
@@ -121,10 +114,7 @@ void write_manifest(FileSystem& files, const std::string& folder, const Manifest
     for (const ManifestFile& file : manifest.files)
         list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3", fmt::format("{:016x}", file.xxh3)}});
     json["run_state"] = parse_json(manifest.run_state, path, ExitCode::internal);
-    std::string text = json.dump(2);
-    text.resize(text.size() - 2);  // without "\n}"
-    text += fmt::format("{}{}\"\n}}\n", kChecksumKey, hash_of(text));
-    write_text_atomic(files, path, text, temporary);
+    write_text_atomic(files, path, with_checksum(json.dump(2)), temporary);
 }
 
 Manifest read_manifest(FileSystem& files, const std::string& folder) {

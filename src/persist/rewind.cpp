@@ -30,9 +30,8 @@ std::map<int64_t, double> losses_in(FileSystem& files, const std::string& folder
 // As the run judged its evaluations after step `from` and up to step `last`.
 void judge_again(FileSystem& files, const BestRule& rule, const std::string& folder, int64_t last, BestStep& best) {
     const std::string key = fmt::format("eval_{}", rule.metric);
-    for (const CurvePoint& point : read_curve(files, path_in(folder, kMetricsName), key)) {
-        if (point.step > best.judged && point.step <= last) judge(rule, point.step, point.value, best);
-    }
+    for (const CurvePoint& point : read_evaluations(files, path_in(folder, kMetricsName), key, best.judged, last))
+        judge(rule, point.step, point.value, best);
 }
 
 bool is_same_folder(const std::string& a, const std::string& b) {

@@ -17,6 +17,7 @@
 #include "persist/trajectory_log.h"
 #include "session/session.h"
 #include "state/checkpoint.h"
+#include "state/trajectory_settings.h"
 
 namespace windlass {
 namespace {
@@ -134,6 +135,18 @@ std::string way_without_state(FileSystem& files, const Config& config) {
         .hint(way_without_state(files, config));
 }
 
+// Whose log this is, as the state next to it says; run.yaml has all of it too, but for what the log's header says.
+std::optional<Identity> identity_of_log(FileSystem& files, const Config& config, const TrajectoryReader& log) {
+    try {
+        if (const std::optional<RunState> logged = logged_state(files, config.output_dir)) return logged->identity;
+    } catch (const UserError& error) {
+        log_warning("{}", error.what());
+    }
+    std::optional<Identity> identity = identity_in_run(files, config.output_dir);
+    if (identity) identity->scale_exponents = logged_identity(log.header(), config.output_dir).scale_exponents;
+    return identity;
+}
+
 // The checkpoint of the step, or what the log makes of the newest state before it.
 StartPoint from_step(FileSystem& files, const Config& config) {
     int64_t step = 0;
@@ -160,9 +173,9 @@ StartPoint from_step(FileSystem& files, const Config& config) {
         found->log_to = step;
         return std::move(*found);
     }
-    const std::optional<RunState> logged = logged_state(files, config.output_dir);
     // After the base, with what was decided when the run began.
-    if (first == 1 && logged) return {.state = {.identity = logged->identity}, .log_to = step};
+    if (const std::optional<Identity> began = first == 1 ? identity_of_log(files, config, log) : std::nullopt)
+        return {.state = {.identity = *began}, .log_to = step};
     refuse_step(files, config, ", nor a state before it that its log begins with");
 }
 

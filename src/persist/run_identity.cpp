@@ -37,6 +37,12 @@ std::vector<std::string_view> lines_that_begin(std::string_view text, std::strin
     return found;
 }
 
+std::optional<Identity> identity_in(const std::string& yaml, const std::string& path) {
+    const std::vector<std::string_view> found = lines_that_begin(yaml, kIdentityLine);
+    if (found.empty()) return std::nullopt;
+    return parse_identity(found.front(), path);
+}
+
 // Whether the locked file is still the one of this name: who ends takes its lock away.
 bool is_still_there(const File& file) {
     struct stat held {
@@ -72,13 +78,17 @@ std::string run_id_of(FileSystem& files, const std::string& run_folder) {
     return "";
 }
 
+std::optional<Identity> identity_in_run(FileSystem& files, const std::string& run_folder) {
+    const std::string path = fmt::format("{}/run.yaml", run_folder);
+    if (!files.exists(path)) return std::nullopt;
+    return identity_in(read_text(files, path, kYamlBytesMax), path);
+}
+
 std::vector<std::string> differs_from_run(FileSystem& files, const std::string& yaml_path, const Identity& identity) {
-    const std::string text = read_text(files, yaml_path, kYamlBytesMax);
-    const std::vector<std::string_view> found = lines_that_begin(text, kIdentityLine);
-    if (found.empty()) return {};
+    const std::optional<Identity> its_own = identity_in(read_text(files, yaml_path, kYamlBytesMax), yaml_path);
     std::vector<std::string> texts;
-    for (const Difference& each : differences(parse_identity(found.front(), yaml_path), identity))
-        texts.push_back(each.text());
+    if (!its_own) return texts;
+    for (const Difference& each : differences(*its_own, identity)) texts.push_back(each.text());
     return texts;
 }
 

@@ -21,6 +21,9 @@ std::string new_run_id();
 std::string with_identity(const Identity& identity, const std::string& yaml);
 // The id in a folder's run.yaml; empty where there is none.
 std::string run_id_of(FileSystem& files, const std::string& run_folder);
+// The identity in a folder's run.yaml, without scale_exponents; nothing if there is none. UserError(storage) if the
+// line is damaged.
+std::optional<Identity> identity_in_run(FileSystem& files, const std::string& run_folder);
 // What the identity in a run's run.yaml has otherwise: "training rows was ..., is ...". Nothing where it holds none, or
 // is no file of a run. Throws UserError(storage) where the line is damaged.
 std::vector<std::string> differs_from_run(FileSystem& files, const std::string& yaml_path, const Identity& identity);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "device/cpu/cpu_stream.h"
 #include "format/checksum.h"
+#include "format/checksummed_json.h"
 #include "method/forward_only/materialize.h"
 #include "model/load.h"
 #include "perturb/noise.h"
@@ -37,7 +38,7 @@ void add_weights(const Param& param, std::span<const float> masters, Team& team,
 }
 
 void write_state(FileSystem& files, const std::string& path, const RunState& state) {
-    write_text_atomic(files, path, run_state_text(state) + "\n");
+    write_text_atomic(files, path, with_checksum(run_state_text(state)));
 }
 
 }  // namespace
@@ -47,17 +48,21 @@ std::optional<RunState> logged_state(FileSystem& files, const std::string& run_f
     const std::string state_path = path_in(run_folder, kTrajectoryStateName);
     if (!files.exists(path)) return std::nullopt;
     const TrajectoryReader log = TrajectoryReader::open(files, path);
-    try {
-        if (!files.exists(state_path)) throw UserError(ExitCode::storage, state_path, "is gone");
-        RunState state = parse_run_state(read_text(files, state_path, kStateBytesMax), state_path);
-        if (state.progress.step < log.first_step() - 1 || state.progress.step > log.last_step())
-            throw UserError(ExitCode::storage, state_path, "is of step {}, the log holds steps {} to {}",
-                            state.progress.step, log.first_step(), log.last_step());
-        return state;
-    } catch (const UserError& error) {
-        log_warning("the log cannot be resumed from: {}", error.what());
+    const int64_t first = log.first_step(), last = log.last_step();
+    if (!files.exists(state_path)) {
+        log_warning("the log cannot be resumed from: {}: is gone", state_path);
         return std::nullopt;
     }
+    // The log leads to its last step from an older state too.
+    const std::string remedy = fmt::format("--resume={}, which follows {} instead", last, path);
+    const std::string text = read_text(files, state_path, kStateBytesMax);
+    require_checksum(text, state_path, remedy);
+    RunState state = parse_run_state(text, state_path);
+    if (state.progress.step < first - 1 || state.progress.step > last)
+        throw UserError(ExitCode::storage, state_path, "is of step {}, the log holds steps {} to {}",
+                        state.progress.step, first, last)
+            .hint(remedy);
+    return state;
 }
 
 TrajectoryHeader trajectory_header(const Session& session) {

@@ -25,7 +25,8 @@ inline constexpr const char* kTrajectoryName = "trajectory.wlt";
 inline constexpr const char* kTrajectoryStateName = "trajectory.json";
 
 // The run state after the last step that the log and the file next to it both hold; nothing where there is no log, or
-// where the state does not fit it (a warning says why). UserError(storage) for a damaged log.
+// where that file is gone (a warning says so). UserError(storage) for a damaged log, and for a state that is damaged or
+// does not fit it.
 std::optional<RunState> logged_state(FileSystem& files, const std::string& run_folder);
 
 // What the log of this session says before its first record, but for first_step and base.weights_sum.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/math.h"
 
 namespace windlass {
 namespace {
@@ -35,6 +36,23 @@ StepBatch next_batch(const Session& session, const References& references, DataP
         log_warning("{} rows without trained tokens are skipped", rows.size());
     }
     throw UserError(ExitCode::data, "train_data", "no row has a trained token");
+}
+
+void require_position(const Session& session, const RunProgress& progress, std::string_view where) {
+    if (!session.data) return;
+    const RowOrder& order = session.data->training();
+    const std::optional<int64_t> rows = checked_mul(progress.step, session.examples_per_step());
+    if (rows && order.position_after(*rows) == progress.position) return;
+    // Rows of a step without a trained token are skipped, which only they themselves say.
+    DataPosition expected;
+    for (int64_t step = 0; step < progress.step; ++step) next_batch(session, {}, expected);
+    if (expected == progress.position) return;
+    throw UserError(
+        ExitCode::storage, where,
+        "is damaged: it continues with row {} of pass {}, but {} steps of {} rows lead to row {} of pass {}",
+        progress.position.row + 1, progress.position.epoch + 1, progress.step, session.examples_per_step(),
+        expected.row + 1, expected.epoch + 1)
+        .hint("--resume=STEP of an earlier checkpoint; or begin again, with --overwrite");
 }
 
 }  // namespace windlass

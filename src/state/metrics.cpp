@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "format/checksummed_json.h"
 
 namespace windlass {
 namespace {
@@ -100,8 +101,9 @@ std::string metrics_line(const StepMetrics& m) {
         json["disk_read_bytes"] = m.disk_read_bytes;
         json["disk_write_bytes"] = m.disk_write_bytes;
     }
-    if (m.eval_loss) put_evaluation(m, json);
-    return json.dump();
+    if (!m.eval_loss) return json.dump();
+    put_evaluation(m, json);
+    return line_with_checksum(json.dump());
 }
 
 std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, std::string_view key) {
@@ -113,6 +115,30 @@ std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, s
             json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
         if (step && json.contains(key) && json[key].is_number()) curve.push_back({*step, json[key].get<double>()});
     });
+    return curve;
+}
+
+std::vector<CurvePoint> read_evaluations(FileSystem& files, const std::string& path, std::string_view key,
+                                         int64_t after, int64_t last) {
+    std::vector<CurvePoint> curve;
+    int64_t next = after + 1;
+    const auto refuse = [&](std::string_view what) {
+        throw UserError(ExitCode::storage, path, "the line of step {} {}: which step was the best is not known", next,
+                        what)
+            .hint("--resume, which continues from the newest state; or --resume=STEP of a checkpoint");
+    };
+    if (!files.exists(path)) return curve;
+    for_each_line(files, path, [&](std::string_view line, int64_t) {
+        const Json json = Json::parse(line, nullptr, false);
+        const auto step = json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
+        const bool is_wrong = line_checksum(line) == TextChecksum::wrong;
+        if (next > last || (!is_wrong && step && *step <= after)) return;
+        if (is_wrong) refuse("is damaged");
+        if (step != next) refuse("is missing, or damaged");
+        if (json.contains(key) && json[key].is_number()) curve.push_back({*step, json[key].get<double>()});
+        ++next;
+    });
+    if (next <= last) refuse("is missing");
     return curve;
 }
 
@@ -176,9 +202,10 @@ bool MetricsWriter::lacks_evaluation(int64_t step) const {
 void MetricsWriter::add_evaluation(const StepMetrics& metrics) {
     if (!lacks_evaluation(metrics.step)) return;
     Json json = Json::parse(last_line_);
+    json.erase("checksum");  // of a line that lost its evaluation
     put_evaluation(metrics, json);
     end_ -= std::ssize(last_line_) + 1;
-    append(json.dump());
+    append(line_with_checksum(json.dump()));
     if (events_ == nullptr) return;
     put_evaluation_events(metrics);
     events_->flush();

@@ -63,6 +63,11 @@ struct LossCurves {
 // One of a metrics.jsonl: the values of a key, where they are finite; lines that are no metrics are skipped.
 std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, std::string_view key);
 
+// The same of evaluations between two steps, these not the first but the last included, where a run's result depends on
+// them. UserError(storage) if a step has no line, or the line of an evaluation is damaged.
+std::vector<CurvePoint> read_evaluations(FileSystem& files, const std::string& path, std::string_view key,
+                                         int64_t after, int64_t last);
+
 // Reads a metrics.jsonl; lines that are no metrics are skipped.
 LossCurves read_curves(FileSystem& files, const std::string& path);
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "format/base_checksum.h"
 #include "session/budget.h"
+#include "session/next_batch.h"
 #include "train/final_folder.h"
 #include "train/next_commands.h"
 
@@ -21,7 +22,10 @@ std::string needed_checksum(const Session& session) {
 
 std::vector<std::string> require_same(const Session& session, const RunState& last, const std::string& where) {
     require_same_base(last.identity, session.identity, session.config.model);
-    return require_same_run(last.identity, session.identity, session.config.allow_changed_settings, where);
+    std::vector<std::string> changed =
+        require_same_run(last.identity, session.identity, session.config.allow_changed_settings, where);
+    require_position(session, last.progress, where);
+    return changed;
 }
 
 std::optional<TrainResult> already_finished(FileSystem& files, const Config& given, const RunFolder& folder,

@@ -18,7 +18,7 @@ void keep_date(FileSystem& files, const std::string& run, Config& config);
 std::string needed_checksum(const Session& session);
 
 // The settings that differ from those of the run's state `last`, which is of `where`, and may. UserError where others
-// differ, or the base does.
+// differ, the base does, or the state's place in the rows is not the one after its steps.
 std::vector<std::string> require_same(const Session& session, const RunState& last, const std::string& where);
 
 // The result of a run whose final/ says that it ended with `ended` (train/final_folder.h), if these settings leave no

@@ -14,6 +14,7 @@
 #include "data/token_folder.h"
 #include "format/base_checksum.h"
 #include "format/checksum.h"
+#include "format/checksummed_json.h"
 #include "infer/preference.h"
 
 namespace windlass {
@@ -34,19 +35,43 @@ bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<
     return true;
 }
 
-// Nothing where the file is not there, damaged, or of something else.
+// Nothing if the file is of something else. Throws UserError(storage) if it is damaged.
+std::optional<References> parse(const std::string& text, const std::string& path, const std::string& key,
+                                const RunData& data) {
+    try {
+        const Json json = parse_json(text, path, ExitCode::storage);
+        const bool is_of_key = json.at("of").get<std::string>() == key;
+        if (integer_of(json.at("version")).value() != kVersion || !is_of_key) return std::nullopt;
+        References found;
+        if (take_numbers(json, "train", 2 * data.pair_count(), found.training) &&
+            take_numbers(json, "eval", 2 * data.eval_count(), found.evaluated))
+            return found;
+    } catch (const nlohmann::json::exception& error) {
+        throw UserError(ExitCode::storage, path, "is damaged: {}", error.what());
+    } catch (const std::bad_optional_access&) {
+        throw UserError(ExitCode::storage, path, "is damaged: its version is no integer");
+    }
+    throw UserError(ExitCode::storage, path, "is damaged: it does not hold a finite number for each answer");
+}
+
+// Nothing where the file is not there, or of something else. UserError(storage) for a damaged one.
 std::optional<References> load(FileSystem& files, const std::string& path, const std::string& key,
                                const RunData& data) {
     if (!files.exists(path)) return std::nullopt;
+    const std::string text = read_text(files, path, kFileBytesMax);
+    require_checksum(text, path, "");
+    std::optional<References> found = parse(text, path, key, data);
+    if (found && text_checksum(text) == TextChecksum::absent) write_text_atomic(files, path, with_checksum(text));
+    return found;
+}
+
+// The same, but a damaged file, which becomes `damage`, counts as none.
+std::optional<References> load_if_whole(FileSystem& files, const std::string& path, const std::string& key,
+                                        const RunData& data, std::optional<UserError>& damage) {
     try {
-        const Json json = parse_json(read_text(files, path, kFileBytesMax), path, ExitCode::storage);
-        References found;
-        const bool is_whole = json.is_object() && json.value("version", 0) == kVersion && json.value("of", "") == key &&
-                              take_numbers(json, "train", 2 * data.pair_count(), found.training) &&
-                              take_numbers(json, "eval", 2 * data.eval_count(), found.evaluated);
-        return is_whole ? std::optional(std::move(found)) : std::nullopt;
+        return load(files, path, key, data);
     } catch (const UserError& error) {
-        log_warning("{}", error.what());
+        damage = error;
         return std::nullopt;
     }
 }
@@ -90,8 +115,8 @@ bool use_shared(const Session& session, const std::string& key, Use use) {
 }
 
 std::string text_of(const References& found, const std::string& key) {
-    return Json({{"version", kVersion}, {"of", key}, {"train", found.training}, {"eval", found.evaluated}}).dump() +
-           "\n";
+    return with_checksum(
+        Json({{"version", kVersion}, {"of", key}, {"train", found.training}, {"eval", found.evaluated}}).dump());
 }
 
 }  // namespace
@@ -112,16 +137,21 @@ std::string references_key(FileSystem& files, const Session& session) {
 std::optional<References> take_references(FileSystem& files, const Session& session, const RunFolder& folder,
                                           const std::string& key, bool reference_is_gone) {
     const std::string of_run = folder.file(kReferencesName);
-    std::optional<References> found = load(files, of_run, key, *session.data);
+    std::optional<UserError> damage, shared_damage;
+    std::optional<References> found = load_if_whole(files, of_run, key, *session.data, damage);
     if (found) return found;
     use_shared(session, key, [&](const std::string& path) {
-        found = load(files, path, key, *session.data);
+        found = load_if_whole(files, path, key, *session.data, shared_damage);
         return found.has_value();
     });
-    if (found) write_text_atomic(files, of_run, text_of(*found, key));
+    constexpr std::string_view kAgain = "begin again, with --overwrite";
+    if (!found && reference_is_gone && damage) throw UserError(*damage).hint(kAgain);
     if (!found && reference_is_gone)
         throw UserError(ExitCode::storage, of_run, "does not hold the reference's log-likelihoods of this run")
-            .hint("train_data, eval_data and eval_samples as they were; or begin again, with --overwrite");
+            .hint(fmt::format("train_data, eval_data and eval_samples as they were; or {}", kAgain));
+    if (damage) log_warning("{}; {}", damage->what(), found ? "a copy in cache_dir is used" : "it is computed again");
+    if (shared_damage) log_warning("{}; it is computed again", shared_damage->what());
+    if (found) write_text_atomic(files, of_run, text_of(*found, key));
     return found;
 }
 

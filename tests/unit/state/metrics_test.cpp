@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "base/json.h"
 
@@ -68,6 +69,37 @@ TEST_F(MetricsTest, ALongFileIsReadLineByLine) {
     write(4321, {});
     EXPECT_EQ(read_curves(files_, folder_ + "/metrics.jsonl").train.back().step, 4321);
     EXPECT_TRUE(read_text(files_, folder_ + "/metrics.jsonl", 1 << 24).ends_with("}\n"));
+}
+
+// Which step is the best depends on them.
+TEST_F(MetricsTest, EvaluationsAreReadWholeOrNotAtAll) {
+    std::string text;
+    for (int64_t step = 1; step <= 6; ++step) {
+        StepMetrics line{.step = step, .loss = 1};
+        if (step % 2 == 0) line.eval_loss = 0.5 * static_cast<double>(step);
+        text += metrics_line(line) + "\n";
+    }
+    const std::string path = folder_ + "/metrics.jsonl";
+    const auto read = [&](const std::string& lines) {
+        std::ofstream(path, std::ios::binary) << lines;
+        std::vector<double> values;
+        for (const CurvePoint& point : read_evaluations(files_, path, "eval_loss", 2, 5)) values.push_back(point.value);
+        return values;
+    };
+    EXPECT_THAT(read(text), testing::ElementsAre(2.0));
+    const size_t begin = text.find(R"({"step":3)"), end = text.find(R"({"step":6)");
+    for (size_t byte = begin; byte < end; ++byte) {
+        for (int bit = 0; bit < 8; ++bit) {
+            std::string damaged = text;
+            damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << bit));
+            try {
+                EXPECT_THAT(read(damaged), testing::ElementsAre(2.0)) << damaged.substr(begin, end - begin);
+            } catch (const UserError& error) {
+                EXPECT_THAT(error.what(), testing::HasSubstr("which step was the best is not known. Try: --resume"));
+            }
+        }
+    }
+    EXPECT_THROW(read(text.substr(0, text.find(R"({"step":5)"))), UserError);
 }
 
 TEST_F(MetricsTest, AResumedRunMakesUpForTheLineThatAKillTook) {
