@@ -17,6 +17,7 @@ std::vector<std::string_view> method_names() {
 std::vector<std::string_view> allowed_changes() {
     std::vector<std::string_view> names(kUpdateSettings.begin(), kUpdateSettings.end());
     names.push_back(kKernelsSetting);
+    names.push_back(kEvalRowsSetting);
     return names;
 }
 
@@ -324,7 +325,8 @@ std::vector<ConfigKey> run_keys() {
          .field = &Config::allow_changed_settings,
          .group = kIntervals,
          .help = "with resume: update settings that may differ from those of the run so far; kernels: another "
-                 "processor or device may compute its steps. A warning names each difference",
+                 "processor or device may compute its steps; eval_data: the best step may be compared with steps on "
+                 "other rows. A warning names each difference",
          .choices = allowed_changes()},
         {.name = "overwrite",
          .resume = OnResume::free,

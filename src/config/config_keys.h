@@ -36,6 +36,9 @@ enum class OnResume {
     free,      // changes no bit: places, budgets, what is written besides
 };
 
+// In allow_changed_settings, the rows that steps are compared on.
+inline constexpr std::string_view kEvalRowsSetting = "eval_data";
+
 // No key can leave it out: there is no default.
 class ResumeRule {
   public:

@@ -354,6 +354,7 @@ std::vector<uint32_t> RunData::sequence_lengths(int64_t max_length) const {
 }
 
 std::string RunData::eval_fingerprint() const {
+    if (eval_task_) return fmt::format("task-{:016x}", eval_task_->sum());
     if (!train_) return "";
     const std::string& path = eval_source().path();
     const auto rows = std::as_bytes(std::span(eval_rows_));

@@ -1,5 +1,6 @@
 #include "rows/chat_format.h"
 
+#include <fmt/ranges.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -115,11 +116,22 @@ ChatFormat::ChatFormat(const ChatTemplateSource& source, const Tokenizer& tokeni
     description_ = fmt::format("template={:016x},{:016x}", hash(source.text), hash(source.tool_use));
     if (prints_date()) description_ += " date=" + date;
     find_turn_ends();
+    describe_special_tokens();
     const TemplateLimits limits = settings_.limits;
     settings_.limits.work = kTrialWork;
     find_out(default_);
     if (tool_use_) find_out(*tool_use_);
     settings_.limits = limits;
+}
+
+// Those that the template may write, and those that end turns.
+void ChatFormat::describe_special_tokens() {
+    for (const auto& [name, text] : settings_.special_tokens) {
+        if (default_.chat_template.names(name) || (tool_use_ && tool_use_->chat_template.names(name)))
+            description_ += fmt::format(" {}={}:{}", name, text.size(), text);
+    }
+    description_ += fmt::format(" ends={}", fmt::join(turn_ends_, ","));
+    if (last_end_) description_ += fmt::format(" last_end={}", *last_end_);
 }
 
 RenderedChat ChatFormat::render(const ChatToRender& chat, std::string_view where) const {

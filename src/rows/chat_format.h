@@ -80,6 +80,7 @@ class ChatFormat {
     RenderedChat render_by(const ChatTemplate& chat_template, ChatToRender chat, std::string_view where) const;
     void find_out(Known& known) const;
     void find_turn_ends();
+    void describe_special_tokens();
     // Of an answer in two turns, or in three: whether the template writes it, and the first special token after it.
     struct Probe {
         bool shows_answer = false;

@@ -9,6 +9,7 @@
 #include "data/chats.h"
 #include "data/generation_config.h"
 #include "data/task_answers.h"
+#include "format/hf_config_values.h"
 #include "method/forward_only/magnitude_limits.h"
 #include "method/param_groups.h"
 #include "model/load.h"
@@ -188,6 +189,8 @@ Identity identity_of(const RunSpec& run, const std::optional<RunState>& recorded
     identity.weight_storage = config.weight_storage;
     identity.merge_updates = merge_name(run.recipe.merge);
     if (run.data) identity.data_fingerprint = run.data->fingerprint();
+    if (run.data && run.best) identity.eval_fingerprint = run.data->eval_fingerprint();
+    identity.model_config = values_that_compute(run.folder.config());
     identity.settings = recorded_settings(config, run.recipe.probes());
     identity.numerics = numerics_of(run, recorded);
     identity.coefficients = coefficients_of(run.model, computing_device(config).kind);

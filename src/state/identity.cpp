@@ -116,6 +116,19 @@ void compare_numerics(const Identity& was, const Identity& is, Comparison& compa
     compare.of("checksum of the C library's pow, cos, exp and log", from.libm, to.libm);
 }
 
+std::string value_in(const Texts& texts, const std::string& key) {
+    const auto found = texts.find(key);
+    return found == texts.end() ? "absent" : found->second;
+}
+
+void compare_model_config(const Texts& was, const Texts& is, Comparison& compare) {
+    if (was.empty() || is.empty()) return;
+    Texts both = was;
+    both.insert(is.begin(), is.end());
+    for (const auto& [key, value] : both)
+        compare.of(fmt::format("{} (config.json)", key), value_in(was, key), value_in(is, key));
+}
+
 void compare_settings(const Identity& was, const Identity& is, Comparison& compare) {
     const bool probes = is_of_probes(is);
     compare.of("directions", was.directions, is.directions);
@@ -166,9 +179,11 @@ void write_identity(const Identity& s, Json& json) {
     json.update({{"seed", s.seed},
                  {"method", s.method},
                  {"data", s.data_fingerprint},
+                 {"model_config", s.model_config},
                  {"numerics", numerics_json(s.numerics)},
                  {"lr_schedule", schedule_json(s.schedule)}});
     add_text(json, "run_id", s.run_id);
+    add_text(json, "eval_data", s.eval_fingerprint);
     add_text(json, "base_checksum", s.base_checksum);
     add_text(json, "products", s.coefficients.products);
     add_text(json, "products_library", s.coefficients.library);
@@ -186,6 +201,8 @@ Identity read_identity(const Json& json) {
     s.seed = json["seed"].get<uint64_t>();
     s.method = json.at("method").get<std::string>();
     s.data_fingerprint = json.at("data").get<std::string>();
+    s.eval_fingerprint = text("eval_data");
+    s.model_config = json.at("model_config").get<Texts>();
     s.base_checksum = text("base_checksum");
     s.directions = json.contains("directions") ? small(json.at("directions")) : 1;
     s.coefficients = {text("products"), text("products_library"), text("rope"), text("libm")};
@@ -243,6 +260,9 @@ std::vector<Difference> differences(const Identity& was, const Identity& is) {
     compare.of("weight_storage", was.weight_storage, is.weight_storage);
     compare.of("merge_updates", was.merge_updates, is.merge_updates);
     compare.of("training rows", was.data_fingerprint, is.data_fingerprint);
+    if (!was.eval_fingerprint.empty() && !is.eval_fingerprint.empty())
+        compare.by_name("evaluation rows", was.eval_fingerprint, is.eval_fingerprint, kEvalRowsSetting);
+    compare_model_config(was.model_config, is.model_config, compare);
     if (!was.base_checksum.empty() && !is.base_checksum.empty())
         compare.of("checksum of the base's weights", was.base_checksum, is.base_checksum);
     compare_settings(was, is, compare);
@@ -290,6 +310,11 @@ std::vector<std::string> kernels_before(const Identity& was, const Identity& is,
     const std::string library = from.library.empty() ? "" : ", " + from.library;
     before.push_back(fmt::format("until step {}: {}, {}{}", step, was.numerics.kernel_path, from.products, library));
     return before;
+}
+
+void take_from_before(const Identity& was, int64_t step, Identity& is) {
+    is.kernels_before = kernels_before(was, is, step);
+    if (is.eval_fingerprint.empty()) is.eval_fingerprint = was.eval_fingerprint;
 }
 
 void keep_in_few_bits(const Identity& identity, std::string_view where, TrainedModel& model) {

@@ -32,13 +32,15 @@ struct Identity {
     uint64_t seed = 0;
     std::string method;
     std::string data_fingerprint;
+    std::string eval_fingerprint;  // of runs whose evaluations decide which step is the best, else empty
+    std::map<std::string, std::string> model_config;  // keys of config.json (hf_config_values.h)
     std::string base_checksum;              // base_checksum.h; of runs that keep some of their base, else empty
     std::vector<std::string> param_groups;  // param_group_text.h
     std::string weight_storage = "as_file";
     std::string merge_updates = "each_step";
     int directions = 1;                           // of a step of a forward-only method
     std::vector<int> scale_exponents;             // by parameter, where weights are kept in 8 bits; else empty
-    std::map<std::string, std::string> settings;  // keys that nothing else here says
+    std::map<std::string, std::string> settings;  // keys of the configuration that nothing else here says
     Coefficients coefficients;
     Numerics numerics;
     LrSchedule schedule;
@@ -73,7 +75,8 @@ struct Difference {
     std::string allowed_as = {};        // by_name: what allow_changed_settings calls it
     std::string text() const;           // "seed was 42, is 1"
 };
-// Of settings it compares those that both have: a log says a part (logged_identity).
+// Of settings it compares those that both have, and of evaluation rows and config.json nothing where one has none: a
+// log says a part (logged_identity).
 std::vector<Difference> differences(const Identity& was, const Identity& is);
 
 // Refuses to continue `was` as `is`: UserError(usage) names every difference that is neither followed
@@ -90,5 +93,8 @@ void require_same_base(const Identity& was, const Identity& is, std::string_view
 
 // Identity::kernels_before of a run that was `was` until `step` and continues as `is`.
 std::vector<std::string> kernels_before(const Identity& was, const Identity& is, int64_t step);
+// What the new identity of a run takes from the one that it had until `step`: that, and the evaluation rows that its
+// best step was found with, even if it compares no steps now.
+void take_from_before(const Identity& was, int64_t step, Identity& is);
 
 }  // namespace windlass

@@ -42,10 +42,13 @@ struct TokenizerParts {
     std::vector<int32_t> prefix;
     std::vector<int32_t> suffix;
     SpecialIds special;
-    uint64_t content_hash = 0;
+    uint64_t content_hash = 0;  // of all above that ids of a text depend on
 };
 
-// The files of a model folder that a tokenizer is read from; remembers what was read for the content hash.
+// A hash of parts in order, from the one of those before.
+uint64_t add_to_hash(uint64_t hash, std::string_view part);
+
+// The files of a model folder that a tokenizer is read from, each read once.
 class TokenizerFolder {
   public:
     TokenizerFolder(FileSystem& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
@@ -55,7 +58,6 @@ class TokenizerFolder {
     const std::string& text(const std::string& name, int64_t max_bytes);
     // A small configuration file; an empty object when it is absent.
     const SortedJson& config(const std::string& name);
-    uint64_t content_hash() const;
 
   private:
     FileSystem& files_;
@@ -66,7 +68,8 @@ class TokenizerFolder {
 
 inline constexpr int64_t kTokenizerBytesMax = int64_t{256} << 20;
 
-// tokenizer.json; vocab.json and merges.txt. Both leave `all`, `added` and `special` to finish_parts.
+// tokenizer.json; vocab.json and merges.txt. Both leave `all`, `added` and `special` to finish_parts, and hash what
+// they made of their files: not the bytes, which spaces and settings of other programs change too.
 TokenizerParts read_tokenizer_json(TokenizerFolder& folder);
 TokenizerParts read_vocab_merges(TokenizerFolder& folder);
 // Adds what the configuration files say: special ids, add_bos_token, add_eos_token.

@@ -1,4 +1,6 @@
 // special_ids.cpp: which ids begin, end and pad, after the configuration files of a model folder.
+#include <fmt/ranges.h>
+
 #include "tokenizer/parts.h"
 
 namespace windlass {
@@ -109,7 +111,14 @@ void finish_parts(TokenizerFolder& folder, TokenizerParts& parts) {
             special.eos_ids.push_back(id);
     apply_add_flags(folder, parts);
     parts.added = AddedTokens(parts.added_list, parts.normalizer, where);
-    parts.content_hash = folder.content_hash();
+    for (const AddedToken& token : parts.added_list) {
+        const std::string flags = fmt::format("{} {}{}{}{}{} ", token.id, token.single_word, token.lstrip, token.rstrip,
+                                              token.normalized, token.special);
+        parts.content_hash = add_to_hash(parts.content_hash, flags + token.content);
+    }
+    parts.content_hash =
+        add_to_hash(parts.content_hash, fmt::format("{}; {}; {}", fmt::join(parts.prefix, " "),
+                                                    fmt::join(parts.suffix, " "), special.eos.value_or(-1)));
 }
 
 }  // namespace windlass

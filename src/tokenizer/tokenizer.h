@@ -57,7 +57,9 @@ class Tokenizer {
     // The spelling of a token, empty when no token has this id.
     std::string id_to_token(int32_t id) const;
     bool is_special(int32_t id) const;
-    // XXH3 of the names and bytes of the files that were read, and of the number of rows where it leaves ids out.
+    // Equal for tokenizers that make the same ids of every text, however their files are written: XXH3 of the parts
+    // that were read, the ids around a text, eos(), and the number of rows where it leaves ids out. bos(), pad(), unk()
+    // and eos_ids() are not in it: templates of chats alone use them.
     uint64_t content_hash() const;
     // What it is made of (tokenizer/parts.h), for this floor.
     const TokenizerParts& parts() const { return *parts_; }

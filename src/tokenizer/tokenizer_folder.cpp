@@ -24,13 +24,8 @@ const SortedJson& TokenizerFolder::config(const std::string& name) {
     return configs_[name] = std::move(json);
 }
 
-uint64_t TokenizerFolder::content_hash() const {
-    uint64_t hash = 0;
-    for (const auto& [name, text] : texts_) {
-        hash = XXH3_64bits_withSeed(name.data(), name.size(), hash);
-        hash = XXH3_64bits_withSeed(text.data(), text.size(), hash);
-    }
-    return hash;
+uint64_t add_to_hash(uint64_t hash, std::string_view part) {
+    return XXH3_64bits_withSeed(part.data(), part.size(), hash);
 }
 
 }  // namespace windlass

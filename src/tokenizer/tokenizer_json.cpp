@@ -119,6 +119,8 @@ TokenizerParts read_tokenizer_json(TokenizerFolder& folder) {
         if (!token.content.empty()) parts.added_list.push_back(std::move(token));
     }
     check_added_ids(parts, where);
+    for (const char* const key : {"normalizer", "pre_tokenizer", "decoder", "model"})
+        parts.content_hash = add_to_hash(parts.content_hash, member(json, key).dump());
     return parts;
 }
 

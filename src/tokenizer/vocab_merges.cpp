@@ -49,10 +49,15 @@ std::vector<MergePair> read_merges(TokenizerFolder& folder) {
     return merges;
 }
 
-BpeModel read_model(TokenizerFolder& folder) {
+TokenizerParts read_model(TokenizerFolder& folder) {
     const std::string where = folder.path("vocab.json");
     const SortedJson json = parse_sorted_json(folder.text("vocab.json", kTokenizerBytesMax), where, ExitCode::model);
-    return BpeModel(read_vocab(json, where), read_merges(folder), {}, where);
+    const std::vector<MergePair> merges = read_merges(folder);
+    TokenizerParts parts(BpeModel(read_vocab(json, where), merges, {}, where));
+    parts.content_hash = add_to_hash(parts.content_hash, json.dump());
+    for (const auto& [left, right] : merges)
+        parts.content_hash = add_to_hash(parts.content_hash, fmt::format("{} {}", left, right));
+    return parts;
 }
 
 // Collects added tokens, each content once; the first description of it holds.
@@ -148,9 +153,11 @@ void apply_defaults(Style style, TokenizerFolder& folder, TokenizerParts& parts)
 
 TokenizerParts read_vocab_merges(TokenizerFolder& folder) {
     const Style style = style_of(folder);
-    TokenizerParts parts(read_model(folder));
+    TokenizerParts parts = read_model(folder);
     const bool add_prefix_space = bool_member(folder.config("tokenizer_config.json"), "add_prefix_space", false,
                                               folder.path("tokenizer_config.json"));
+    parts.content_hash =
+        add_to_hash(parts.content_hash, fmt::format("{} {}", static_cast<int>(style), add_prefix_space));
     std::vector<PreTokenizerStep> steps;
     if (style == Style::qwen2) {
         std::vector<NormalizerStep> normalizer;

@@ -22,7 +22,6 @@ namespace {
 
 constexpr int64_t kFileBytesMax = int64_t{4} << 30;
 constexpr int kVersion = 1;
-constexpr int64_t kModelConfigBytesMax = int64_t{16} << 20;
 
 bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<double>& into) {
     if (!json.contains(key) || !json[key].is_array() || std::ssize(json[key]) != count) return false;
@@ -122,15 +121,16 @@ std::string text_of(const References& found, const std::string& key) {
 }  // namespace
 
 // The adapter is left out: the reference has none.
-std::string references_key(FileSystem& files, const Session& session) {
+std::string references_key(const Session& session) {
     const Numerics& numerics = session.numerics();
     const std::string& known = session.identity.base_checksum;
-    const std::string config = read_text(files, path_in(session.folder.path(), "config.json"), kModelConfigBytesMax);
+    std::string config;
+    for (const auto& [name, value] : session.identity.model_config) config += fmt::format("{}={}\n", name, value);
     return fmt::format("rows {}, eval {}, base {} kept {}, {} by {}, {} rows of {}, config {:016x} without [{}]",
                        session.data->fingerprint(), session.data->eval_fingerprint(),
                        known.empty() ? base_checksum(session.folder) : known, session.config.weight_storage,
                        dtype_name(numerics.compute), numerics.kernel_path, numerics.micro_batch_size,
-                       fmt::join(numerics.sequence_lengths, ","), xxh3_64(std::as_bytes(std::span(config))),
+                       fmt::join(numerics.sequence_lengths, ","), xxh3_64(bytes_of(config)),
                        fmt::join(session.config.ignore_config_keys, ","));
 }
 

@@ -17,7 +17,7 @@
 namespace windlass {
 
 // All that decides the numbers, as text. Reads the base through, so before an engine has taken its memory.
-std::string references_key(FileSystem& files, const Session& session);
+std::string references_key(const Session& session);
 
 // What was kept; nothing where nothing was. Throws UserError(storage) where they are gone and the reference is, too.
 std::optional<References> take_references(FileSystem& files, const Session& session, const RunFolder& folder,

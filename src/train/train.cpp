@@ -298,7 +298,7 @@ StepsDone run_steps(FileSystem& files, const Session& session, RunFolder& folder
     // The base's log-likelihoods can be computed while the base exists: until the first step, or with an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
-    const std::string key = needs_references(session) ? references_key(files, session) : "";
+    const std::string key = needs_references(session) ? references_key(session) : "";
     std::optional<References> references;
     if (needs_references(session)) references = take_references(files, session, folder, key, has_stepped && !has_base);
     const bool has_learnt = session.adapter || has_stepped, lacks_references = needs_references(session) && !references;
@@ -351,7 +351,7 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (resumes) {
         const RunState& last = start.last();
         changed = require_same(session, last, start.path.empty() ? folder.path() : start.path);
-        session.identity.kernels_before = kernels_before(last.identity, session.identity, last.progress.step);
+        take_from_before(last.identity, last.progress.step, session.identity);
     }
     check_final_folder(files, session, folder.file("final"));
     check_output_space(files, session, folder.path());

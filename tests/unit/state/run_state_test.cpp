@@ -162,6 +162,37 @@ TEST(Identity, NamesEveryDifferenceThatChangesBits) {
     EXPECT_THAT(differences(was, renamed), testing::IsEmpty());
 }
 
+TEST(Identity, NamesTheKeysOfConfigJsonThatDiffer) {
+    RunState state = example();
+    state.identity.model_config = {{"rms_norm_eps", "1e-05"}, {"hidden_act", "silu"}};
+    const Identity was = parse_run_state(run_state_text(state), "here").identity;
+    EXPECT_EQ(refusal(was, state.identity), "");
+    Identity is = was;
+    is.model_config = {{"rms_norm_eps", "0.1"}, {"hidden_act", "silu"}, {"sliding_window", "8"}};
+    EXPECT_THAT(refusal(was, is),
+                testing::HasSubstr("run: rms_norm_eps (config.json) was 1e-05, is 0.1; sliding_window (config.json) "
+                                   "was absent, is 8. Try: the run's own settings"));
+    is.model_config.clear();
+    EXPECT_EQ(refusal(was, is), "") << "a log says nothing of it";
+}
+
+TEST(Identity, NamesOtherRowsThatABestStepIsFoundWith) {
+    RunState state = example();
+    state.identity.eval_fingerprint = "rows-a, 3 of them";
+    const Identity was = parse_run_state(run_state_text(state), "here").identity;
+    Identity is = was;
+    is.eval_fingerprint = "rows-b, 5 of them";
+    EXPECT_THAT(refusal(was, is), testing::HasSubstr("run: evaluation rows was rows-a, 3 of them, is rows-b, 5 of "
+                                                     "them. Try: the run's own settings (run.yaml), a new output_dir, "
+                                                     "or allow_changed_settings: [eval_data]"));
+    EXPECT_THAT(require_same_run(was, is, std::vector<std::string>{"eval_data"}, "x"),
+                testing::ElementsAre("evaluation rows was rows-a, 3 of them, is rows-b, 5 of them"));
+    is.eval_fingerprint.clear();
+    EXPECT_EQ(refusal(was, is), "") << "no step is compared any more";
+    take_from_before(was, 7, is);
+    EXPECT_EQ(is.eval_fingerprint, was.eval_fingerprint) << "and may be again";
+}
+
 TEST(Identity, NamesTheLibraryOrTheTableThatComputesOtherwise) {
     RunState state = example();
     state.identity.coefficients = {.products = "avx2", .library = "oneDNN 2.6.3", .rope = "12ab", .libm = "34cd"};

@@ -238,11 +238,22 @@ TEST(Tokenizer, ReadsIllFormedTextAsReplacementCharacters) {
     EXPECT_FALSE(is_valid_utf8("\xF4\x90\x80\x80"));
 }
 
-TEST(Tokenizer, ContentHashFollowsTheFiles) {
+// Of the files' bytes nothing counts, nor what only templates of chats and other programs read.
+TEST(Tokenizer, ContentHashIsOfWhatMakesIds) {
     const Json json = fixtures::small_tokenizer_json();
     const uint64_t hash = fixtures::load_json(json).content_hash();
     EXPECT_EQ(fixtures::load_json(json).content_hash(), hash);
-    EXPECT_NE(fixtures::load_json(json, {{"bos_token", "<s>"}}).content_hash(), hash);
+    EXPECT_EQ(fixtures::load_json(json, {{"padding_side", "left"}, {"bos_token", "<s>"}}).content_hash(), hash);
+    EXPECT_NE(fixtures::load_json(json, {{"eos_token", "<s>"}}).content_hash(), hash);
+    EXPECT_NE(fixtures::load_json(json, {{"bos_token", "<s>"}, {"add_bos_token", false}}).content_hash(), hash);
+    Json other = json;
+    other["version"] = "2.0";
+    EXPECT_EQ(fixtures::load_json(other).content_hash(), hash);
+    other["model"]["merges"].erase(3);
+    EXPECT_NE(fixtures::load_json(other).content_hash(), hash);
+    other = json;
+    other["added_tokens"][0]["rstrip"] = true;
+    EXPECT_NE(fixtures::load_json(other).content_hash(), hash);
 }
 
 TEST(Tokenizer, IsSharedByThreads) {
