@@ -262,10 +262,19 @@ StartPoint find_start(FileSystem& files, const Config& config) {
     require_run_format(files, config.output_dir);
     StartPoint start = find_any_start(files, config);
     const std::string own_id = run_id_of(files, config.output_dir);
-    if (start.from == StartPoint::From::working_store)
+    const std::vector<RunPart> parts = parts_in_run(files, config.output_dir);
+    constexpr std::string_view kMove = "to move it out of the run's folder";
+    if (start.from == StartPoint::From::working_store) {
         require_own(own_id, start.state, start.path, "the ssd_dir of this run, or another output_dir");
-    if (start.from == StartPoint::From::checkpoint)
-        require_own(own_id, start.state, start.path, "to move it out of the run's folder");
+        require_own_part(
+            parts, start.state, start.path,
+            fmt::format("rm {}, then the run continues from its newest checkpoint", shell_word(start.path)));
+    }
+    if (start.from == StartPoint::From::checkpoint) {
+        require_own(own_id, start.state, start.path, kMove);
+        require_own_part(parts, start.state, start.path, kMove);
+    }
+    // The log stays with its folder, and is cut where a part begins.
     const RunState& logged = start.logged ? *start.logged : start.state;
     if (start.logged || start.from == StartPoint::From::model)
         require_own(own_id, logged, fmt::format("{}/{}", config.output_dir, kTrajectoryName),

@@ -26,17 +26,6 @@ bool is_run_id(std::string_view text) {
     return text.size() == kDigits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// What is after `head` in each line that begins with it.
-std::vector<std::string_view> lines_that_begin(std::string_view text, std::string_view head) {
-    std::vector<std::string_view> found;
-    for (size_t begin = 0; begin < text.size();) {
-        const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
-        if (line.starts_with(head)) found.push_back(line.substr(head.size()));
-        begin += line.size() + 1;
-    }
-    return found;
-}
-
 std::optional<Identity> identity_in(const std::string& yaml, const std::string& path) {
     const std::vector<std::string_view> found = lines_that_begin(yaml, kIdentityLine);
     if (found.empty()) return std::nullopt;
@@ -53,6 +42,16 @@ bool is_still_there(const File& file) {
 
 }  // namespace
 
+std::vector<std::string_view> lines_that_begin(std::string_view text, std::string_view head) {
+    std::vector<std::string_view> found;
+    for (size_t begin = 0; begin < text.size();) {
+        const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
+        if (line.starts_with(head)) found.push_back(line.substr(head.size()));
+        begin += line.size() + 1;
+    }
+    return found;
+}
+
 std::string new_run_id() {
     std::array<unsigned char, kDigits / 2> bytes{};
     if (::getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes))
@@ -62,9 +61,9 @@ std::string new_run_id() {
     return id;
 }
 
-std::string with_identity(const Identity& identity, const std::string& yaml) {
-    return fmt::format("{}{}: in its checkpoints, working store and log, too; leave this line in place\n{}{}\n{}",
-                       kIdLine, identity.run_id, kIdentityLine, identity_text(identity), yaml);
+std::string with_identity(const Identity& identity, const std::vector<RunPart>& parts, const std::string& yaml) {
+    return fmt::format("{}{}: in its checkpoints, working store and log, too; leave these lines in place\n{}{}\n{}{}",
+                       kIdLine, identity.run_id, kIdentityLine, identity_text(identity), parts_line(parts), yaml);
 }
 
 std::string run_id_of(FileSystem& files, const std::string& run_folder) {

@@ -11,14 +11,17 @@
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "persist/run_folder.h"
+#include "persist/run_parts.h"
 
 namespace windlass {
 
 // 32 hexadecimal digits from the kernel's random numbers.
 std::string new_run_id();
 
-// run.yaml with the run's identity in front, its id and the whole, as comments: they are no settings.
-std::string with_identity(const Identity& identity, const std::string& yaml);
+// run.yaml with the run's identity in front, its id, the whole and its parts, as comments: they are no settings.
+std::string with_identity(const Identity& identity, const std::vector<RunPart>& parts, const std::string& yaml);
+// What is after `head` in each line that begins with it.
+std::vector<std::string_view> lines_that_begin(std::string_view text, std::string_view head);
 // The id in a folder's run.yaml; empty where there is none.
 std::string run_id_of(FileSystem& files, const std::string& run_folder);
 // The identity in a folder's run.yaml, without scale_exponents; nothing if there is none. UserError(storage) if the

@@ -183,6 +183,7 @@ void write_identity(const Identity& s, Json& json) {
                  {"numerics", numerics_json(s.numerics)},
                  {"lr_schedule", schedule_json(s.schedule)}});
     add_text(json, "run_id", s.run_id);
+    add_text(json, "part_id", s.part_id);
     add_text(json, "eval_data", s.eval_fingerprint);
     add_text(json, "base_checksum", s.base_checksum);
     add_text(json, "products", s.coefficients.products);
@@ -198,6 +199,7 @@ Identity read_identity(const Json& json) {
     const auto text = [&](const char* key) { return json.value(key, std::string()); };
     Identity s = read_logged_identity(json);
     s.run_id = text("run_id");
+    s.part_id = text("part_id");
     s.seed = json["seed"].get<uint64_t>();
     s.method = json.at("method").get<std::string>();
     s.data_fingerprint = json.at("data").get<std::string>();

@@ -28,7 +28,8 @@ struct Coefficients {
 };
 
 struct Identity {
-    std::string run_id;  // run_identity.h; not compared here
+    std::string run_id;   // run_identity.h; not compared here
+    std::string part_id;  // run_parts.h; not compared here
     uint64_t seed = 0;
     std::string method;
     std::string data_fingerprint;

@@ -33,26 +33,11 @@
 #include "train/loop.h"
 #include "train/next_commands.h"
 #include "train/references.h"
+#include "train/run_yaml.h"
 #include "train/trace_writer.h"
 
 namespace windlass {
 namespace {
-
-// run.yaml says what `auto` became where it decides the bits.
-Config resolved_config(const Session& session) {
-    Config config = session.config;
-    config.per_device_train_batch_size = session.numerics().micro_batch_size / session.rows_per_example();
-    config.gradient_accumulation_steps = session.numerics().micro_batches;
-    config.directions = session.method_options.directions;
-    config.dtype = dtype_name(session.numerics().compute);
-    config.state_format = state_format_name(session.numerics().state_format);
-    if (!session.data->template_date().empty()) config.template_date = session.data->template_date();
-    config.resume.clear();
-    config.branch_from.clear();
-    config.allow_changed_settings.clear();
-    config.overwrite = false;
-    return config;
-}
 
 // The run must not remove its own sources first.
 void check_overwrites_no_base(FileSystem& files, const Config& config, const RunFolder& folder) {
@@ -355,17 +340,21 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     }
     check_final_folder(files, session, folder.file("final"));
     check_output_space(files, session, folder.path());
-    session.identity.run_id = resumes && !branches ? adopted_run_id(files, start, folder.path()) : new_run_id();
+    const bool continues = resumes && !branches;
+    session.identity.run_id = continues ? adopted_run_id(files, start, folder.path()) : new_run_id();
+    const std::vector<RunPart> parts = parts_from(files, folder, start, continues);
+    session.identity.part_id = parts.back().id;
     if (config.overwrite) check_overwrites_no_base(files, session.config, folder);
     if (config.overwrite) clear(files, folder, config);  // only now: a refused run must not delete an older one
     // Before all else: what is killed from here on is a run, which may be resumed or overwritten.
-    write_text_atomic(files, folder.file("run.yaml"),
-                      with_identity(session.identity, config_to_yaml(resolved_config(session))));
+    if (!continues) write_run_yaml(files, session, folder, parts);
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     set_log_file(folder.file("log.txt"));
     // Before the log is cut: killed in between, the run is still all there.
-    if (resumes && !branches) leave_others(files, session, folder, start);
+    if (continues) leave_others(files, session, folder, start);
+    // After that: a kill in between leaves no state that is later than where the new part begins.
+    if (continues) write_run_yaml(files, session, folder, parts);
     if (!changed.empty()) log_warning("Resuming with changed settings: {}", fmt::join(changed, "; "));
     if (resumes) {
         tell_if_repeated(ended, start.last().progress);

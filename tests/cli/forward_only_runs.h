@@ -92,7 +92,7 @@ struct ForwardOnlyOutcome {
 inline ForwardOnlyOutcome outcome_of(const Sandbox& sandbox) {
     Json state = read_json(sandbox.out() + "/trajectory.json");
     state.erase("metrics");  // it holds times
-    for (const char* own : {"run_id", "checksum"}) state.erase(own);
+    for (const char* own : {"run_id", "part_id", "checksum"}) state.erase(own);
     // Names of folders differ, and with them the header and every sum; numbers do not.
     TrajectoryReader log = TrajectoryReader::open(real_files(), log_of(sandbox));
     std::string numbers;

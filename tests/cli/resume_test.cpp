@@ -74,7 +74,7 @@ Outcome outcome_of(const Sandbox& sandbox, int64_t steps) {
     const Store store = Store::open(real_files(), state, OpenMode::read);
     Json run_state = parse_json(store.committed_run_state(), state, ExitCode::internal);
     run_state.erase("metrics");  // it holds times
-    run_state.erase("run_id");
+    for (const char* own : {"run_id", "part_id"}) run_state.erase(own);
     return {read_bytes(sandbox.out() + "/final/model.safetensors"), run_state, chunks_of(store, state),
             metrics_of(sandbox.out())};
 }

@@ -180,6 +180,39 @@ TEST_F(IdentityTest, AStoreThatIsOlderThanTheRunIsRefused) {
     EXPECT_EQ(problem("run", with({{"resume", "auto"}})), "");
 }
 
+// Three tiers to step 14, resumed in memory from checkpoint 10 without their store, which is of another history then.
+TEST_F(IdentityTest, AStoreOfAHistoryThatWasLeftIsRefused) {
+    run("run", with({{"max_steps", "10"}, {"save_steps", "10"}}));
+    run("run", with({{"max_steps", "14"}, {"resume", "auto"}}));
+    ASSERT_TRUE(fs::exists(store_of("run")));
+    fs::remove_all(at("run/final"));
+    run("run", {{"resume", "auto"}, {"max_steps", "13"}, {"learning_rate", "0.02"}});
+    EXPECT_EQ(history("run").size(), 13u);
+    const std::string store = bytes("ssd/" + fs::path(store_of("run")).filename().string());
+    fs::remove_all(at("run/final"));
+    const std::string refusal =
+        problem("run", with({{"resume", "auto"}, {"learning_rate", "0.02"}, {"max_steps", "14"}}));
+    EXPECT_THAT(refusal, HasSubstr(store_of("run") + ": is of step 14 of a history that this run has left: the run was "
+                                                     "resumed after step 10 without it. Try: rm "));
+    EXPECT_TRUE(bytes("ssd/" + fs::path(store_of("run")).filename().string()) == store) << "nothing was touched";
+    fs::remove(store_of("run"));
+    run("run", with({{"resume", "auto"}, {"learning_rate", "0.02"}, {"max_steps", "14"}}));
+    run("whole", {{"max_steps", "10"}, {"save_steps", "10"}});
+    run("whole", {{"max_steps", "14"}, {"resume", "auto"}, {"learning_rate", "0.02"}});
+    EXPECT_TRUE(bytes(std::string("run") + kWeights) == bytes(std::string("whole") + kWeights));
+}
+
+// It was set aside when the run went back.
+TEST_F(IdentityTest, ACheckpointOfAHistoryThatWasLeftIsRefused) {
+    run("run", {{"max_steps", "4"}, {"save_steps", "2"}});
+    run("run", {{"max_steps", "3"}, {"resume", "2"}, {"learning_rate", "0.02"}});
+    ASSERT_TRUE(fs::exists(at("run/undone-checkpoint-4")));
+    fs::rename(at("run/undone-checkpoint-4"), at("run/checkpoint-4"));
+    EXPECT_THAT(problem("run", {{"max_steps", "5"}, {"resume", "auto"}}),
+                HasSubstr("checkpoint-4: is of step 4 of a history that this run has left: the run was resumed after "
+                          "step 2 without it. Try: to move it out of the run's folder"));
+}
+
 // Steps in memory between checkpoints are lost with the process: their lines are ahead of what is left, rightly.
 TEST_F(IdentityTest, StepsInMemoryMayBeAheadOfACheckpoint) {
     run("run", {{"max_steps", "8"}, {"save_steps", "4"}});
