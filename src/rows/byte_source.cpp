@@ -11,6 +11,8 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
+// Small, so that what is handed out is hardly more than what the text came from.
+constexpr int64_t kCompressedBlockBytes = int64_t{1} << 16;
 constexpr size_t kFirstBytes = 8;  // more than any compression's mark has
 
 class PlainSource : public ByteSource {
@@ -106,7 +108,7 @@ std::string first_bytes_of(File& file) {
 }  // namespace
 
 std::span<const std::byte> FileBlocks::next() {
-    block_.resize(static_cast<size_t>(std::min(kBlockBytes, size_ - offset_)));
+    block_.resize(static_cast<size_t>(std::min(kCompressedBlockBytes, size_ - offset_)));
     if (!block_.empty()) file_->read_at(block_, offset_);
     offset_ += std::ssize(block_);
     return block_;

@@ -15,9 +15,9 @@
 namespace windlass {
 
 // Past kExpandedFreeBytes of text, a file that grows to more than kExpansionMax times its size is refused: rows
-// compress 3 to 20 times, and files made to exhaust a machine thousands of times.
-inline constexpr int64_t kExpandedFreeBytes = int64_t{256} << 20;
-inline constexpr int64_t kExpansionMax = 1000;
+// compress 3 to 20 times, and files made to exhaust a machine up to 1,032 times (gzip) or many thousands (xz, zstd).
+inline constexpr int64_t kExpandedFreeBytes = int64_t{64} << 20;
+inline constexpr int64_t kExpansionMax = 200;
 
 class ByteSource {
   public:

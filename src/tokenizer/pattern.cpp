@@ -119,9 +119,9 @@ constexpr size_t kTextBytesMax = size_t{1} << 30;
 // each byte are free; a place that needs more is paid from the text's own store of them.
 constexpr uint32_t kFreeSteps = 256;
 constexpr uint64_t kStepsFloor = 4096;
-constexpr uint64_t kStepsPerByte = 128;
-constexpr uint64_t kStepsGrowth = 4;  // of the limit, from one attempt at a place to the next
-constexpr size_t kWindowBytes = 64;   // in which one search may look for a place
+constexpr uint64_t kStepsPerByte = 32;  // about a second for a MiB
+constexpr uint64_t kStepsGrowth = 4;    // of the limit, from one attempt at a place to the next
+constexpr size_t kWindowBytes = 64;     // in which one search may look for a place
 constexpr uint32_t kHeapKiBMax = 512 << 10;
 
 struct FreeMatch {

@@ -2,7 +2,7 @@
 //
 // Expressions are written for Oniguruma, which Hugging Face tokenizers use; the few spellings that mean something
 // else in PCRE2 are rewritten, and those that we cannot render exactly are refused by name. Matching is bounded: a text
-// whose matches together need more than a fixed number of steps per byte throws instead of hanging.
+// whose matches together need more than 32 steps per byte throws instead of hanging.
 // Immutable and thread-safe once built; move-only.
 #pragma once
 

@@ -167,6 +167,23 @@ TEST(Tokenizer, GivesUpOnManyMatchesThatAreSlow) {
     }
 }
 
+// A place that takes five thousand steps, once in 80 bytes or in 320.
+TEST(Pattern, PaysThirtyTwoStepsAByte) {
+    const Pattern slow = Pattern::regex("b(?:(?:a|aa){10}c)?", "here");
+    const auto gives_up = [&](size_t every) {
+        std::string text;
+        while (text.size() < 1 << 17) text.append("baaaaaaaaaaaaaaaaaaaa").append(every - 21, ' ');
+        try {
+            slow.find_all(text);
+            return false;
+        } catch (const UserError& error) {
+            return error.code() == ExitCode::data;
+        }
+    };
+    EXPECT_TRUE(gives_up(80));
+    EXPECT_FALSE(gives_up(320));
+}
+
 // Long matches, rare ones and empty ones, across the borders at which a search begins anew.
 TEST(Pattern, FindsTheSameInLongTexts) {
     const std::string gap(1000, 'x'), euros = gap + "\u20ac" + gap;
