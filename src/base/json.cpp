@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/json_row.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -95,7 +96,8 @@ class Builder {
     bool key(std::string& name) {
         check_depth();
         Container& object = open_.back();
-        if (!object.keys.insert(name).second) throw UserError(code_, where_, "JSON has the key \"{}\" twice", name);
+        if (!object.keys.insert(name).second)
+            throw UserError(code_, where_, "JSON has the key \"{}\" twice", excerpt(name));
         object.member = append(*object.value, std::move(name));
         return true;
     }
@@ -166,9 +168,9 @@ AnyJson parse_as(std::string_view text, std::string_view where, ExitCode code, c
         AnyJson::sax_parse(text, &builder);
         return builder.take();
     } catch (const nlohmann::json::parse_error& error) {
-        throw UserError(code, where, "not valid JSON at byte {}: {}", error.byte, error.what());
+        throw UserError(code, where, "not valid JSON at byte {}: {}", error.byte, excerpt(error.what()));
     } catch (const nlohmann::json::exception& error) {  // a number that no double holds
-        throw UserError(code, where, "not valid JSON: {}", error.what());
+        throw UserError(code, where, "not valid JSON: {}", excerpt(error.what()));
     }
 }
 

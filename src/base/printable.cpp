@@ -37,9 +37,13 @@ bool is_control(char32_t point) {
     return (point < 0x20 && point != '\n' && point != '\t') || (point >= 0x7F && point < 0xA0);
 }
 
+// What follows is embedded, overridden or isolated, until the mark that ends it: a line may read as another.
+bool reorders(char32_t point) {
+    return (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+}
+
 bool turns_direction(char32_t point) {
-    return point == 0x061C || point == 0x200E || point == 0x200F || (point >= 0x202A && point <= 0x202E) ||
-           (point >= 0x2066 && point <= 0x2069);
+    return point == 0x061C || point == 0x200E || point == 0x200F || reorders(point);
 }
 
 template <typename Hidden>
@@ -66,7 +70,14 @@ std::string printable(std::string_view text) {
 }
 
 std::string printable_prose(std::string_view text) {
-    return escaped(text, is_control);
+    return escaped(text, [](char32_t point) { return is_control(point) || reorders(point); });
+}
+
+std::string excerpt(std::string_view text, size_t bytes_max) {
+    if (text.size() <= bytes_max) return std::string(text);
+    size_t end = bytes_max;
+    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
+    return fmt::format("{}... ({} bytes)", text.substr(0, end == 0 ? bytes_max : end), text.size());
 }
 
 }  // namespace windlass

@@ -14,7 +14,12 @@ namespace windlass {
 // becomes \x9b and the like.
 std::string printable(std::string_view text);
 
-// Of text that a model wrote: marks of direction belong to languages, so they stay.
+// Of text that a model or a row has: the marks of direction that languages use (U+061C, U+200E, U+200F) stay.
 std::string printable_prose(std::string_view text);
+
+inline constexpr size_t kExcerptBytesMax = 200;
+
+// Text of others as a message quotes it: the first bytes of a long one, to the end of a character, and how many it has.
+std::string excerpt(std::string_view text, size_t bytes_max = kExcerptBytesMax);
 
 }  // namespace windlass

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "config/run_place.h"
 #include "model/adapters/peft.h"
 
@@ -137,7 +138,8 @@ ModelPlace of_adapter(FileSystem& files, const std::string& folder, const std::s
             .hint(wayout);
     const std::optional<ModelPlace> found = place_of_name(files, base);
     if (!found || !files.exists(found->folder)) {
-        UserError error(ExitCode::model, adapter.config_path(), "names {} as its base, which is not there", base);
+        UserError error(ExitCode::model, adapter.config_path(), "names {} as its base, which is not there",
+                        excerpt(base));
         error.hint(wayout);
         if (!found && !is_like_a_path(files, base)) error.or_hint(fmt::format("hf download {}", base));
         throw std::move(error);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "model/adapters/config_fields.h"
 
 namespace windlass {
@@ -16,12 +17,12 @@ constexpr double kAlphaMax = 1e6;  // as lora_alpha
 std::string read_module_pattern(std::string_view text, double most, ModulePattern& into) {
     const size_t equals = text.rfind('=');
     if (equals == text.npos || equals == 0)
-        return fmt::format("\"{}\" is no pattern with a number. Try: \"q_proj=8\"", text);
+        return fmt::format("\"{}\" is no pattern with a number. Try: \"q_proj=8\"", excerpt(text));
     const std::string_view number = text.substr(equals + 1);
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), into.number);
     if (error != std::errc() || end != number.data() + number.size() || !(into.number > 0 && into.number <= most))
-        return fmt::format("\"{}\" has \"{}\" after the pattern, expected a number above 0, at most {}", text, number,
-                           most);
+        return fmt::format("\"{}\" has \"{}\" after the pattern, expected a number above 0, at most {}", excerpt(text),
+                           excerpt(number), most);
     into.pattern = text.substr(0, equals);
     return "";
 }
@@ -42,7 +43,7 @@ std::string read_module_token(std::string_view text, ModuleToken& into) {
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), into.token);
     const bool is_id = error == std::errc() && end == number.data() + number.size() && into.token >= 0;
     if (is_id && equals != 0) return "";
-    return fmt::format("\"{}\" is no id of a token. Try: 5, or for one module \"lm_head=5\"", text);
+    return fmt::format("\"{}\" is no id of a token. Try: 5, or for one module \"lm_head=5\"", excerpt(text));
 }
 
 void check_module_patterns(const Config& config, std::vector<std::string>& problems) {
@@ -51,7 +52,7 @@ void check_module_patterns(const Config& config, std::vector<std::string>& probl
             ModulePattern pattern;
             std::string problem = read_module_pattern(text, most, pattern);
             if (problem.empty() && is_whole && pattern.number != std::floor(pattern.number))
-                problem = fmt::format("\"{}\": a rank is a whole number", text);
+                problem = fmt::format("\"{}\": a rank is a whole number", excerpt(text));
             if (!problem.empty()) problems.push_back(fmt::format("{}: {}", key, problem));
         }
     };

@@ -4,12 +4,9 @@
 #include <map>
 #include <memory>
 
+#include "base/printable.h"
+
 namespace windlass {
-namespace {
-
-constexpr size_t kShownMax = 200;  // of an expression
-
-}  // namespace
 
 bool is_module_name(std::string_view text) {
     return std::ranges::all_of(
@@ -24,8 +21,8 @@ void WholeNames::named(Call call) const {
     } catch (const UserError& error) {
         const std::string_view what = error.what();
         const std::string_view reason = what.substr(std::min(what.rfind(": "), what.size() - 2) + 2);
-        throw UserError(code_, where_, "\"{}\" is not a regular expression for names of modules: {}",
-                        text_.substr(0, kShownMax), reason.substr(0, kShownMax))
+        throw UserError(code_, where_, "\"{}\" is not a regular expression for names of modules: {}", excerpt(text_),
+                        excerpt(reason))
             .hint("names of modules, such as q_proj");
     }
 }

@@ -1,6 +1,7 @@
 #include "format/hf_config.h"
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "format/hf_config_keys.h"
 
@@ -32,11 +33,8 @@ UserError config_error(std::string_view where, std::string_view key, fmt::format
 
 // The value as people quote it, cut where it is long.
 std::string shown(const SortedJson& value) {
-    constexpr size_t kShownMax = 80;
     if (value.is_structured() && value.size() > 16) return fmt::format("{} of {}", value.type_name(), value.size());
-    std::string text = value.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
-    if (text.size() > kShownMax) text = text.substr(0, kShownMax) + "...";
-    return text;
+    return excerpt(value.dump(-1, ' ', false, SortedJson::error_handler_t::replace));
 }
 
 struct Found {

@@ -6,6 +6,7 @@
 
 #include "base/file_error.h"
 #include "base/json.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -53,8 +54,8 @@ void check_shard_name(const std::string& file, const std::string& tensor, const 
     const auto plain = [](unsigned char c) { return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
     if (!std::ranges::all_of(file, plain) || file.starts_with('.') || !file.ends_with(".safetensors"))
         throw UserError(ExitCode::model, index, "tensor {} is in {}, which is no plain *.safetensors file name",
-                        SortedJson(tensor).dump(),
-                        SortedJson(file).dump());  // dump: quoted, control characters escaped
+                        excerpt(SortedJson(tensor).dump()),
+                        excerpt(SortedJson(file).dump()));  // dump: quoted, control characters escaped
 }
 
 WeightMap read_index(FileSystem& files, const std::string& folder) {
@@ -66,7 +67,8 @@ WeightMap read_index(FileSystem& files, const std::string& folder) {
     WeightMap map;
     for (const auto& [tensor, file] : weights->items()) {
         if (!file.is_string())
-            throw UserError(ExitCode::model, path, "tensor \"{}\" has {} for a file name", tensor, file.type_name());
+            throw UserError(ExitCode::model, path, "tensor \"{}\" has {} for a file name", excerpt(tensor),
+                            file.type_name());
         check_shard_name(file.get<std::string>(), tensor, path);
         map.emplace_hint(map.end(), tensor, file.get<std::string>());
     }
@@ -195,7 +197,8 @@ void ModelFolder::check_index(const std::map<std::string, std::string, std::less
     for (const auto& [name, file] : index) {
         const TensorPlace* const place = find(name);
         if (place == nullptr)
-            throw UserError(ExitCode::model, where, "tensor \"{}\" is in no file, expected in \"{}\"", name, file);
+            throw UserError(ExitCode::model, where, "tensor \"{}\" is in no file, expected in \"{}\"", excerpt(name),
+                            file);
         const std::string& actual = shard_files_[static_cast<size_t>(place->shard)];
         if (actual != file)
             throw UserError(ExitCode::model, where, "tensor \"{}\" is in \"{}\", expected in \"{}\"", name, actual,

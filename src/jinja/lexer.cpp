@@ -4,6 +4,7 @@
 // lstrip_blocks (so do spaces between the start of a line and one). A '-' at a tag takes all white space, a '+' none.
 #include <charconv>
 
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "jinja/python_text.h"
 #include "jinja/syntax.h"
@@ -347,7 +348,8 @@ std::string normalized(std::string_view source) {
 }  // namespace
 
 void fail_parse(std::string_view where, int line, const std::string& message) {
-    throw UserError(ExitCode::model, fmt::format("{}:{}", where, line), "the chat template cannot be used: {}", message)
+    throw UserError(ExitCode::model, fmt::format("{}:{}", where, line), "the chat template cannot be used: {}",
+                    excerpt(message))
         .hint("give a simpler template (chat_template: FILE), or prepare the rows with the template's own program");
 }
 

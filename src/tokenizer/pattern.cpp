@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -96,7 +97,8 @@ class Translator {
     }
 
     [[noreturn]] void refuse(std::string_view what) const {
-        throw UserError(ExitCode::model, where_, "the expression {} uses {}, which is not supported", in_, what);
+        throw UserError(ExitCode::model, where_, "the expression {} uses {}, which is not supported", excerpt(in_),
+                        excerpt(what));
     }
 
     std::string_view in_;
@@ -210,7 +212,7 @@ class Search {
 
     [[noreturn]] void give_up(int result) const {
         throw UserError(ExitCode::data, "tokenizer", "the expression {} gives up on a text of {} bytes: {}",
-                        expression_, text_.size(), message_of(result));
+                        excerpt(expression_), text_.size(), message_of(result));
     }
 
     const pcre2_code* code_;
@@ -247,7 +249,8 @@ Pattern Pattern::regex(std::string_view expression, std::string_view where) {
     pattern.text_ = std::string(expression);
     pattern.code_.reset(pcre2_compile(bytes_of(translated), translated.size(), kFlags, &error, &offset, nullptr));
     if (!pattern.code_)
-        throw UserError(ExitCode::model, where, "the expression {} is malformed: {}", expression, message_of(error));
+        throw UserError(ExitCode::model, where, "the expression {} is malformed: {}", excerpt(expression),
+                        message_of(error));
     // Without the just-in-time compiler the interpreter does the same, more slowly.
     pcre2_jit_compile(static_cast<pcre2_code*>(pattern.code_.get()), PCRE2_JIT_COMPLETE);
     return pattern;

@@ -1,4 +1,5 @@
 // tokenizer_json.cpp: Hugging Face's tokenizer.json.
+#include "base/printable.h"
 #include "tokenizer/parts.h"
 
 namespace windlass {
@@ -17,7 +18,7 @@ MergePair read_merge(const SortedJson& json, Where where) {
             return {line.substr(0, space), line.substr(space + 1)};
     }
     throw UserError(ExitCode::model, where, "a merge is not a pair of tokens: {}",
-                    json.dump(-1, ' ', false, SortedJson::error_handler_t::replace).substr(0, 80));
+                    excerpt(json.dump(-1, ' ', false, SortedJson::error_handler_t::replace)));
 }
 
 void refuse_text(const SortedJson& json, const char* key, Where where) {

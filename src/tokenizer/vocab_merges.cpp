@@ -2,6 +2,7 @@
 //
 // These two files do not say how text is cut; the class of the tokenizer does. We know GPT-2's (which OPT uses) and
 // Qwen2's.
+#include "base/printable.h"
 #include "tokenizer/parts.h"
 
 namespace windlass {
@@ -43,7 +44,7 @@ std::vector<MergePair> read_merges(TokenizerFolder& folder) {
         const size_t space = line.find(' ');
         if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
             throw UserError(ExitCode::model, fmt::format("{}:{}", where, line_number), "a merge is not two tokens: {}",
-                            line.substr(0, 80));
+                            excerpt(line));
         merges.emplace_back(line.substr(0, space), line.substr(space + 1));
     }
     return merges;

@@ -10,12 +10,9 @@
 namespace windlass {
 namespace {
 
-constexpr size_t kShownMax = 400;  // bytes of a text of the file in a message
-
 // On one line, whatever the file holds.
 std::string on_one_line(std::string text) {
-    if (text.size() > kShownMax) text = text.substr(0, kShownMax) + "...";
-    text = printable(text);
+    text = printable(excerpt(text));
     std::ranges::replace(text, '\n', ' ');
     return text;
 }

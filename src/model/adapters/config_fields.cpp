@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -19,9 +20,7 @@ Json field(const Json& config, const char* name) {
 }  // namespace
 
 std::string shown(const Json& value) {
-    constexpr size_t kBytesMax = 200;
-    std::string text = value.dump();
-    return text.size() <= kBytesMax ? text : text.substr(0, kBytesMax) + "...";
+    return excerpt(value.dump());
 }
 
 int64_t integer_field(const Json& config, const char* name, int64_t fallback, int64_t min, int64_t max,

@@ -35,8 +35,24 @@ TEST(Printable, EscapesBytesThatAreNoUtf8) {
     EXPECT_EQ(printable("\xe2\x80"), "\\xe2\\x80");  // cut off
 }
 
-TEST(Printable, LeavesMarksOfDirectionInProse) {
-    EXPECT_EQ(printable_prose("\u200f\u05d0\x1b]0;x\x07"), "\u200f\u05d0\\u001b]0;x\\u0007");
+TEST(Printable, LeavesTheMarksOfLanguagesInProse) {
+    EXPECT_EQ(printable_prose("\u200f\u05d0\u200e\u061c\x1b]0;x\x07"), "\u200f\u05d0\u200e\u061c\\u001b]0;x\\u0007");
+}
+
+// A line of a row, or of an answer, must not read as another.
+TEST(Printable, EscapesWhatReordersALineInProse) {
+    EXPECT_EQ(printable_prose("\u202a\u202b\u202c\u202d\u202e"), "\\u202a\\u202b\\u202c\\u202d\\u202e");
+    EXPECT_EQ(printable_prose("\u2066\u2067\u2068\u2069"), "\\u2066\\u2067\\u2068\\u2069");
+    EXPECT_EQ(printable_prose("\u2029\u202f\u2065\u206a"), "\u2029\u202f\u2065\u206a");  // their neighbours
+}
+
+TEST(Excerpt, IsTheBeginningOfALongText) {
+    EXPECT_EQ(excerpt(""), "");
+    EXPECT_EQ(excerpt(std::string(200, 'a')), std::string(200, 'a'));
+    EXPECT_EQ(excerpt(std::string(201, 'a')), std::string(200, 'a') + "... (201 bytes)");
+    EXPECT_EQ(excerpt("abc\u20ac\u20ac", 5), "abc... (9 bytes)");  // no half of a character
+    EXPECT_EQ(excerpt("abc\u20ac\u20ac", 6), "abc\u20ac... (9 bytes)");
+    EXPECT_EQ(excerpt("\x80\x80\x80", 2), "\x80\x80... (3 bytes)");
 }
 
 TEST(Log, EscapesControlCharactersOfWhatItPrints) {

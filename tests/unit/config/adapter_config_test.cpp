@@ -59,6 +59,17 @@ TEST(AdapterConfig, QloraIsLoraOverFourBits) {
                 HasSubstr("weight_storage is f8, but 4 bits are asked for. Try: weight_storage: nf4"));
 }
 
+TEST(AdapterConfig, QuotesTheBeginningOfALongPattern) {
+    const std::string pattern(500'000, 'q');
+    for (const char* const key : {"alpha_pattern", "rank_pattern", "trainable_token_indices"}) {
+        for (const char* const number : {"", "=", "=x"}) {
+            const std::string said = adapter_problem({"adapter=lora", fmt::format("{}=[{}{}]", key, pattern, number)});
+            EXPECT_LT(said.size(), 1000u) << key;
+            EXPECT_THAT(said, HasSubstr("qqq... (50000")) << key;
+        }
+    }
+}
+
 TEST(AdapterConfig, RefusesNumbersOutOfBounds) {
     const std::pair<const char*, const char*> cases[] = {
         {"lora_r=0", "lora_r: 0 is not in [1, 65536]"},

@@ -130,6 +130,11 @@ TEST(Tokenizer, RefusesExpressionsItCannotRender) {
          {R"(\w+)", R"(a\b)", R"([a&&b])", R"([a[bc]])", R"((?m:a))", R"(a{1,2}+)", R"([^\S\n])", R"(\h)", R"(a\)"})
         EXPECT_THAT(tokenizer_refusal(split(regex)), HasSubstr("is not supported")) << regex;
     EXPECT_THAT(tokenizer_refusal(split("(a")), HasSubstr("is malformed"));
+    for (const char* end : {"(", R"(\w)"}) {
+        const std::string message = tokenizer_refusal(split(std::string(50'000, 'a') + end));
+        EXPECT_LT(message.size(), 1000u);
+        EXPECT_THAT(message, HasSubstr("aaa... (5000"));
+    }
     EXPECT_EQ(tokenizer_refusal(split(R"([\u4e00-\u9fa5]+|[]a]|\p{Lu}++)")), "loaded");
 }
 
