@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "jinja/interpreter.h"
 #include "jinja/operators.h"
 #include "jinja/reasoning_keys.h"
@@ -61,10 +62,37 @@ void define_all(jinja::Interpreter& interpreter, jinja::Arena& arena, const Chat
     interpreter.define("add_generation_prompt", jinja::Value::boolean(chat.add_generation_prompt));
 }
 
+// Of this value as JSON, about; 0 where there is none.
+int64_t bytes_of(const Json* json) {
+    constexpr int64_t kMarks = 4;  // quotes, commas, brackets, the digits of a small number
+    int64_t bytes = 0;
+    std::vector<const Json*> open;
+    if (json != nullptr) open.push_back(json);
+    while (!open.empty()) {
+        const Json& value = *open.back();
+        open.pop_back();
+        bytes += kMarks;
+        if (value.is_string()) bytes += std::ssize(value.get_ref<const std::string&>());
+        if (value.is_array())
+            for (const Json& item : value) open.push_back(&item);
+        if (!value.is_object()) continue;
+        for (const auto& [key, member] : value.get_ref<const Json::object_t&>()) {
+            bytes += kMarks + std::ssize(key);
+            open.push_back(&member);
+        }
+    }
+    return bytes;
+}
+
 }  // namespace
 
+TemplateLimits limits_for(int64_t bytes) {
+    constexpr int64_t kWork = int64_t{1} << 22, kMemory = int64_t{1} << 22, kOutput = int64_t{1} << 20;
+    return {.work = kWork + 256 * bytes, .memory_bytes = kMemory + 128 * bytes, .output_bytes = kOutput + 32 * bytes};
+}
+
 std::string json_text(const Json& value) {
-    jinja::Arena arena{TemplateLimits()};
+    jinja::Arena arena(limits_for(bytes_of(&value)));
     jinja::TextBuilder out(arena);
     jinja::write_json(out, value_of_json(arena, value), {});
     return out.take();
@@ -93,19 +121,23 @@ bool ChatTemplate::names(std::string_view name) const {
 
 RenderedChat ChatTemplate::render(const ChatToRender& chat, const TemplateSettings& settings,
                                   std::string_view where) const {
-    jinja::Arena arena(settings.limits);
+    const int64_t bytes =
+        std::ssize(program_->source) + bytes_of(chat.messages) + bytes_of(chat.tools) + bytes_of(chat.extra);
+    jinja::Arena arena(settings.limits.value_or(limits_for(bytes)));
     jinja::Interpreter interpreter(*program_, arena, settings.now_seconds);
     try {
         define_all(interpreter, arena, chat, settings);
         return interpreter.run();
     } catch (const jinja::Raised& raised) {
         throw UserError(ExitCode::data, where, "the chat template ({}:{}) refuses this chat: {}", program_->where,
-                        interpreter.line(), raised.text)
+                        interpreter.line(), excerpt(raised.text))
             .hint("messages in the order that it expects, or another template, in chat_template: FILE");
     } catch (const jinja::Fault& fault) {
-        throw UserError(ExitCode::data, where, "the chat template ({}:{}) cannot write this chat: {}", program_->where,
-                        interpreter.line(), fault.message)
-            .hint("another template, in chat_template: FILE");
+        TemplateBound error(ExitCode::data, where, "the chat template ({}:{}) cannot write this chat: {}",
+                            program_->where, interpreter.line(), excerpt(fault.message));
+        error.hint("another template, in chat_template: FILE");
+        if (fault.is_bound) throw error;
+        throw UserError(error);
     }
 }
 

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json_fwd.h"
 
 namespace windlass {
@@ -33,18 +35,26 @@ struct ChatToRender {
     const Json* extra = nullptr;  // an object: further variables, such as documents or enable_thinking
 };
 
-// Beyond any real chat, and small enough that a hostile template costs ten seconds or so and no more memory than a
-// model's layer.
+// Of one rendering.
 struct TemplateLimits {
-    int64_t work = int64_t{1} << 29;          // units: a byte read is one, a node of the template 16
-    int64_t memory_bytes = int64_t{1} << 28;  // of all values that a rendering makes
-    int64_t output_bytes = int64_t{1} << 26;
+    int64_t work;          // units: a byte read is one, a node of the template 16
+    int64_t memory_bytes;  // of all values that a rendering makes
+    int64_t output_bytes;
 };
+// For a chat and a template of so many bytes together: about eight times what published templates need, and a fraction
+// of a second for a hostile one.
+TemplateLimits limits_for(int64_t bytes);
 
 struct TemplateSettings {
     std::map<std::string, std::string> special_tokens;  // "bos_token": "<s>"; what a tokenizer lacks is not in it
     int64_t now_seconds = 0;                            // the civil date and time, as seconds from 1970-01-01 00:00:00
-    TemplateLimits limits;
+    std::optional<TemplateLimits> limits;               // absent: limits_for the chat and the template
+};
+
+// A rendering that would break a limit. Where several chats do, the template is at fault.
+class TemplateBound : public UserError {
+  public:
+    using UserError::UserError;
 };
 
 // The value as templates write it with `tojson`.
@@ -59,7 +69,8 @@ class ChatTemplate {
     // UserError(model) names the place as where:line, what is not supported and what to do.
     static ChatTemplate parse(std::string_view source, std::string_view where);
 
-    // UserError(data) at `where` for a chat that the template refuses or cannot be rendered with.
+    // UserError(data) at `where` for a chat that the template refuses or cannot be rendered with; TemplateBound where
+    // that is because of a limit.
     RenderedChat render(const ChatToRender& chat, const TemplateSettings& settings, std::string_view where) const;
 
     bool marks_generation() const;  // whether it has {% generation %} blocks

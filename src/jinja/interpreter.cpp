@@ -103,7 +103,8 @@ Interpreter::Flow Interpreter::run_stmt(const Stmt& stmt) {
             return Flow::continue_;
     }
     if (out_.size() > static_cast<size_t>(arena_.limits().output_bytes))
-        throw Fault{fmt::format("it writes more than {} bytes", arena_.limits().output_bytes)};
+        throw Fault{.message = fmt::format("it writes more than {} bytes", arena_.limits().output_bytes),
+                    .is_bound = true};
     return Flow::normal;
 }
 

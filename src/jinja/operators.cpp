@@ -99,19 +99,25 @@ Value arithmetic(Op op, const Value& left, const Value& right) {
     return Value::floating(op == Op::add ? a + b : op == Op::sub ? a - b : a * b);
 }
 
+// The items, so many times. All of them are counted before any is copied.
+template <typename T, typename Copies = std::conditional_t<std::is_same_v<T, char>, std::string_view, std::span<T>>>
+Copies repeated_items(Arena& arena, std::span<const T> items, int64_t count) {
+    if (count <= 0 || items.empty()) return {};
+    const auto times = static_cast<size_t>(count);
+    const size_t total = times > SIZE_MAX / items.size() ? SIZE_MAX : times * items.size();
+    T* const made = arena.make<T>(total);
+    arena.work(total);
+    for (size_t i = 0; i < times; ++i) std::copy(items.begin(), items.end(), made + i * items.size());
+    return {made, total};
+}
+
 Value repeated(Arena& arena, const Value& value, int64_t count) {
-    const size_t times = count > 0 ? static_cast<size_t>(count) : 0;
     if (value.kind == Kind::string) {
-        TextBuilder out(arena);
-        for (size_t i = 0; i < times && !value.text.empty(); ++i) out.add(value.text);
-        Value result = out.value();
+        Value result = Value::string(repeated_items(arena, std::span<const char>(value.text), count));
         result.is_safe = value.is_safe;
         return result;
     }
-    ListBuilder items(arena);
-    for (size_t i = 0; i < times && value.sequence->size > 0; ++i)
-        for (const Value& item : value.sequence->all()) items.push(item);
-    return arena.sequence(value.kind, items.items());
+    return arena.sequence(value.kind, repeated_items(arena, value.sequence->all(), count));
 }
 
 bool repeats(const Value& value) {

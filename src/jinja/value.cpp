@@ -136,11 +136,12 @@ void* Arena::allocate(size_t bytes, size_t alignment) {
 }
 
 void Arena::refuse_work() const {
-    throw Fault{fmt::format("it does more than {} units of work", limits_.work)};
+    throw Fault{.message = fmt::format("it does more than {} units of work", limits_.work), .is_bound = true};
 }
 
 void Arena::refuse_memory() const {
-    throw Fault{fmt::format("it makes more than {} bytes of values", limits_.memory_bytes)};
+    throw Fault{.message = fmt::format("it makes more than {} bytes of values", limits_.memory_bytes),
+                .is_bound = true};
 }
 
 std::string_view kind_name(Kind kind) {

@@ -20,6 +20,7 @@ namespace windlass::jinja {
 // A rendering that cannot continue. The interpreter adds the line.
 struct Fault {
     std::string message;
+    bool is_bound = false;  // it would break a limit
 };
 
 enum class Kind : uint8_t {

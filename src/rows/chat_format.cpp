@@ -62,8 +62,14 @@ TemplateSettings settings_of(const Tokenizer& tokenizer, const std::string& date
 constexpr const char* kQuestion = "QqWordOneqQ";
 constexpr const char* kAnswer = "AaWordTwoaA";
 
-// Of one trial of a template, which has two or three messages: a hostile one is tried some twenty times.
-constexpr int64_t kTrialWork = int64_t{1} << 24;
+// Of a trial, which has two or three messages, and of its template: published ones have 20 KB at most. A longer one
+// gets no more, as it is tried some twenty times.
+constexpr int64_t kTrialBytes = int64_t{48} << 10;
+
+[[noreturn]] void refuse_hostile(const std::string& place, const TemplateBound& bound) {
+    throw UserError(ExitCode::model, place, "the template breaks its bounds with a chat of few words ({})",
+                    bound.what());
+}
 
 Json probe(bool in_parts, bool asks_again) {
     const auto content = [&](const char* text) {
@@ -115,13 +121,16 @@ ChatFormat::ChatFormat(const ChatTemplateSource& source, const Tokenizer& tokeni
     const auto hash = [](const std::string& text) { return XXH3_64bits(text.data(), text.size()); };
     description_ = fmt::format("template={:016x},{:016x}", hash(source.text), hash(source.tool_use));
     if (prints_date()) description_ += " date=" + date;
-    find_turn_ends();
-    describe_special_tokens();
-    const TemplateLimits limits = settings_.limits;
-    settings_.limits.work = kTrialWork;
-    find_out(default_);
-    if (tool_use_) find_out(*tool_use_);
-    settings_.limits = limits;
+    settings_.limits = limits_for(kTrialBytes);
+    try {
+        find_turn_ends();
+        describe_special_tokens();
+        find_out(default_);
+        if (tool_use_) find_out(*tool_use_);
+    } catch (const TemplateBound& bound) {
+        refuse_hostile(place_, bound);
+    }
+    settings_.limits.reset();
 }
 
 // Those that the template may write, and those that end turns.
@@ -154,6 +163,8 @@ void ChatFormat::find_out(Known& known) const {
     const TryTemplate write = [&](const Json& messages, const Json* tools) -> std::optional<std::string> {
         try {
             return render_by(known.chat_template, {.messages = &messages, .tools = tools}, place_).text;
+        } catch (const TemplateBound&) {
+            throw;
         } catch (const UserError&) {
             return std::nullopt;  // its rows will say why
         }
@@ -191,6 +202,8 @@ ChatFormat::Probe ChatFormat::try_template(bool in_parts, bool asks_again) const
     std::string text;
     try {
         text = default_.chat_template.render({.messages = &messages}, settings_, place_).text;
+    } catch (const TemplateBound&) {
+        throw;
     } catch (const UserError&) {
         return {};  // a template that refuses plain turns; its rows will say why
     }

@@ -38,10 +38,11 @@ ChatTemplateSource read_chat_template(FileSystem& files, const std::string& path
 
 class ChatFormat {
   public:
-    // `date`: year-month-day, for templates that print it. Throws UserError(model) for a template that cannot be read.
+    // `date`: year-month-day, for templates that print it. Throws UserError(model) for a template that cannot be read,
+    // or that breaks its bounds with a chat of few words.
     ChatFormat(const ChatTemplateSource& source, const Tokenizer& tokenizer, const std::string& date);
 
-    // The conversation as text. Throws UserError(data) with what the template says of it.
+    // The conversation as text. Throws UserError(data) with what the template says of it, TemplateBound past a limit.
     RenderedChat render(const ChatToRender& chat, std::string_view where) const;
     // Gives calls the form that the template reads: arguments as text where it joins them to text, "content": null
     // where the row has that and the template asks for it, an empty one where it fails without.

@@ -239,6 +239,14 @@ class SampleMaker {
     RowsReport report_;
 };
 
+// That many rows are not at fault themselves, and each of the others would cost as much as these.
+constexpr int kRowsPastBoundsMax = 3;
+
+[[noreturn]] void refuse_for_bounds(const ChatFormat& format, const UserError& last) {
+    throw UserError(ExitCode::model, format.place(), "the template broke its bounds in {} rows; the last of them: {}",
+                    kRowsPastBoundsMax, last.what());
+}
+
 std::string_view name_of(Truncation truncation) {
     switch (truncation) {
         case Truncation::drop:
@@ -283,6 +291,7 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
     RowReader reader(files, path, options.document_separator);
     SampleMaker maker(options, tokenizer, visit);
     std::optional<RowFormat> format;
+    int rows_past_bounds = 0;
     while (maker.wants_more()) {
         auto raw = reader.next();
         if (!raw) break;
@@ -298,6 +307,8 @@ RowsReport for_each_sample(FileSystem& files, const std::string& path, const Row
             for (const Sample& sample : samples) tokenizer.require_rows(sample.ids, where);
         } catch (UserError& error) {
             if (error.code() != ExitCode::data) throw;
+            if (dynamic_cast<const TemplateBound*>(&error) != nullptr && ++rows_past_bounds == kRowsPastBoundsMax)
+                refuse_for_bounds(*options.chats, error);
             remark_on_digits(error, raw->text);
             if (!options.skip_malformed) {
                 offer_to_skip(error);

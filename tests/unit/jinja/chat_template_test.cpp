@@ -37,6 +37,12 @@ TEST(ChatTemplate, WhatItRaisesIsToldWithItsLineAndTheRowsPlace) {
               "Try: messages in the order that it expects, or another template, in chat_template: FILE");
 }
 
+TEST(ChatTemplate, LongWordsOfATemplateAreCut) {
+    EXPECT_THAT(error_of("{{ raise_exception('a' * 5000) }}"), HasSubstr(std::string(200, 'a') + "... (5000 bytes)"));
+    EXPECT_LT(error_of("{{ " + std::string(5000, 'a') + ".b.c }}").size(), 500u);
+    EXPECT_LT(parse_error_of("{% " + std::string(5000, 'a') + " %}").size(), 500u);
+}
+
 TEST(ChatTemplate, WhatPythonCannotDoIsToldWithItsLine) {
     EXPECT_EQ(
         error_of("a\n{{ messages[5].role }}"),
@@ -176,7 +182,7 @@ TEST(ChatTemplate, NestingIsBounded) {
 
 TEST(ChatTemplate, WorkMemoryAndOutputAreBounded) {
     TemplateSettings settings;
-    settings.limits = {.work = 1 << 20, .memory_bytes = 1 << 20, .output_bytes = 1 << 10};
+    settings.limits = TemplateLimits{.work = 1 << 20, .memory_bytes = 1 << 20, .output_bytes = 1 << 10};
     for (const std::string_view source :
          {"{% set r = range(999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
           "{% set r = range(999) %}{% for a in r %}{% for b in r if false %}{% endfor %}{% endfor %}",
