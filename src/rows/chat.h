@@ -17,8 +17,8 @@
 
 namespace windlass {
 
-// Of one conversation: each turn that is learned renders those before it once more, which takes time that grows with
-// the square of their number.
+// Of one conversation. Where the template writes earlier turns otherwise than the last, each answer is a text of its
+// own with all turns before it, which takes time that grows with the square of their number.
 inline constexpr size_t kChatMessagesMax = 2048;
 
 struct Chat {

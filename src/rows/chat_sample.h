@@ -12,6 +12,9 @@
 //   which the template can write nothing);
 //   6. an error.
 //
+// Of many answers each is found in a window of few turns, whose text continues as that of the whole does, and some of
+// them in the text of all turns before them too (answer_places.h).
+//
 // What the row gives must be in what is written: an answer that is not written at all is an error, and other losses
 // are noted. An answer that gives nothing is not learned.
 #pragma once
