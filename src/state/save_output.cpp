@@ -1,5 +1,8 @@
 #include "state/save_output.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 #include "base/index.h"
 #include "config/model_place.h"
@@ -37,6 +40,20 @@ ReadMasters as_computed(const TrainedModel& model, const ReadMasters& masters) {
     };
 }
 
+// Numbers that a reader refuses are not written. References outlive what is returned.
+ReadMasters finite(const ModelSpec& model, const ReadMasters& masters) {
+    return [&](int index, int64_t first, std::span<float> out) {
+        constexpr float kRoundsToInfinity = 0x1.ffp127f;  // as bf16; an f32 hardly holds more
+        masters(index, first, out);
+        const auto bad = std::ranges::find_if(out, [](float value) { return !(std::abs(value) < kRoundsToInfinity); });
+        if (bad == out.end()) return;
+        throw UserError(ExitCode::model, model.params[at(index)].name,
+                        "is {} at element {} once the adapter is added, expected a finite number", *bad,
+                        first + (bad - out.begin()))
+            .hint("an earlier checkpoint of the adapter");
+    };
+}
+
 // A model whose table is tied in the base, and is not any longer. masters: by parameter of source.model.
 void save_untied(FileSystem& files, const OutputSource& source, const std::string& target, SaveOptions save,
                  const ReadMasters& masters) {
@@ -69,7 +86,8 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
     if (save.generation_config.empty()) save.generation_config = source.generation_config;
     // The run may have computed with other numbers for any parameter, with an adapter or not.
     if (options.form != OutputForm::merged_as_computed) save.unchanged = without_adapter(model);
-    const ReadMasters fused = fused_masters(model, parts, as_computed(model, masters));
+    const ReadMasters sums = fused_masters(model, parts, as_computed(model, masters));
+    const ReadMasters fused = finite(model, sums);
     if (has_copies(model)) return save_untied(files, source, target, std::move(save), fused);
     save_model(files, source.base_folder, target, model, save, fused);
 }

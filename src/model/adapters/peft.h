@@ -42,8 +42,11 @@ void read_peft_tokens(const AdapterFolder& folder, const ModelSpec& base, const 
 void read_peft_whole(const AdapterFolder& folder, const ModelSpec& base, PeftConfig& peft);
 
 // The layers of `base` that the folder's other tensors belong to, in order. UserError(model) for a tensor that belongs
-// to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers.
+// to none, half a pair, a shape that is not that of the layer and the rank, a type without numbers, a layer that
+// layers_to_transform does not name.
 std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings& settings, const ModelSpec& base);
+// UserError(model) where layers_to_transform names some layers and misses one here: peft would leave it out.
+void check_layer_choice(const AdapterFolder& folder, const ModelSpec& base, const std::vector<int>& layers);
 
 // The name that peft has for an added parameter, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", or
 // for one that trains whole: "base_model.model.lm_head.weight".

@@ -259,6 +259,7 @@ std::vector<int> peft_layers(const AdapterFolder& folder, const AdapterSettings&
         throw UserError(ExitCode::model, folder.weights_path(), "holds no {} of a layer, only whole tensors",
                         kind.peft_type)
             .hint("to merge it with peft, and to give the merged model");
+    check_layer_choice(folder, base, adapted);
     return adapted;
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "base/error.h"
 #include "base/index.h"
@@ -142,6 +143,25 @@ TEST_F(SaveOutput, RefusesWhatAnAdapterCannotBe) {
     for (const OutputForm form : {OutputForm::merged, OutputForm::merged_as_computed})
         EXPECT_THAT(refusal(model(false), {.form = form}),
                     HasSubstr("--merged: this run trained no adapter: what it trained is a whole model"));
+}
+
+// The reader refuses numbers that are not finite, so they are not written.
+TEST_F(SaveOutput, IsNoModelWhoseSumsAreInfinite) {
+    const TrainedModel adapted = model(true);
+    for (const float number : {1e20f, -1e30f, std::numeric_limits<float>::quiet_NaN()}) {
+        for (const OutputForm form : {OutputForm::merged, OutputForm::merged_as_computed}) {
+            try {
+                save(adapted, {.form = form}, number);
+                ADD_FAILURE() << number << " was merged as " << output_form_name(form);
+            } catch (const UserError& error) {
+                EXPECT_EQ(error.code(), ExitCode::model);
+                EXPECT_THAT(error.what(), HasSubstr("once the adapter is added, expected a finite number. Try: "));
+            }
+            EXPECT_FALSE(std::filesystem::exists(temp_ / "out"));
+        }
+    }
+    save(adapted, {.form = OutputForm::merged}, 1e3f);
+    EXPECT_TRUE(std::filesystem::exists(temp_ / "out"));
 }
 
 TEST_F(SaveOutput, NeverReplacesItsBase) {

@@ -81,6 +81,31 @@ TEST_F(PeftLoad, TakesFieldsThatSayNothing) {
     }
 }
 
+// peft would make the adapter on the layers that are named, and leave the tensors of others out.
+TEST_F(PeftLoad, RefusesLayersThatContradictTheTensors) {
+    const std::vector<Json> without = {1, Json::array({1}), Json::array({1'000'000'000}), Json::array({-1})};
+    for (const Json& layers : without) {
+        set("layers_to_transform", layers);
+        EXPECT_THAT(of_config(), HasSubstr("\"layers_to_transform\" does not name the layer of "
+                                           "model.layers.0.self_attn.q_proj"))
+            << layers.dump();
+    }
+    const std::vector<Json> others = {"0", Json::array({"0"}), Json::array({0.5}), Json::object({{"a", 0}}), true};
+    for (const Json& layers : others) {
+        set("layers_to_transform", layers);
+        EXPECT_THAT(of_config(), HasSubstr("is no list of numbers of layers")) << layers.dump();
+    }
+    const std::vector<Json> with = {0, Json::array({0}), Json::array({1, 0}), Json::array()};
+    for (const Json& layers : with) {
+        set("layers_to_transform", layers);
+        EXPECT_NO_THROW(open()) << layers.dump();
+    }
+    add(fmt::format("{}1.self_attn.q_proj.lora_A.weight", kRoot), {2, 32});
+    add(fmt::format("{}1.self_attn.q_proj.lora_B.weight", kRoot), {32, 2});
+    set("layers_to_transform", {0});
+    EXPECT_THAT(of_config(), HasSubstr("the layer of model.layers.1.self_attn.q_proj"));
+}
+
 TEST_F(PeftLoad, ScalesByTheRootWhereItIsSaid) {
     set("use_rslora", true);
     open();
