@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "config/run_place.h"
 #include "format/trajectory.h"
 #include "persist/trajectory_log.h"
@@ -37,6 +38,23 @@ void judge_again(FileSystem& files, const BestRule& rule, const std::string& fol
 bool is_same_folder(const std::string& a, const std::string& b) {
     const auto whole = [](const std::string& path) { return std::filesystem::absolute(path + "/").lexically_normal(); };
     return whole(a) == whole(b);
+}
+
+// Of all files in a folder and its folders.
+int64_t bytes_in(FileSystem& files, const std::string& folder) {
+    int64_t bytes = 0;
+    for (std::vector<std::string> folders = {folder}; !folders.empty();) {
+        const std::string path = folders.back();
+        folders.pop_back();
+        for (const std::string& name : files.list(path)) {
+            const FileStatus status = files.status(path_in(path, name));
+            if (status.is_folder)
+                folders.push_back(path_in(path, name));
+            else
+                bytes += status.bytes;
+        }
+    }
+    return bytes;
 }
 
 // Of a run other than the one that is begun.
@@ -79,7 +97,8 @@ void set_aside_checkpoints(FileSystem& files, const std::string& folder, int64_t
         std::string target = path_in(folder, name);
         for (int again = 2; files.exists(target); ++again) target = fmt::format("{}/{}.{}", folder, name, again);
         files.rename(place.path, target);
-        log_info("checkpoint-{} is later than step {}; renamed to {}", place.step, step, target);
+        log_info("checkpoint-{} is later than step {}; renamed to {}, which keeps {} until you remove it", place.step,
+                 step, target, format_bytes(bytes_in(files, target)));
     }
     files.sync_folder(folder);
 }

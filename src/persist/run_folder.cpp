@@ -9,11 +9,9 @@
 #include "base/log.h"
 #include "base/shell_word.h"
 #include "config/run_place.h"
-#include "data/generation_config.h"
-#include "format/side_files.h"
 #include "format/store.h"
-#include "persist/export_request.h"
 #include "persist/run_identity.h"
+#include "persist/run_names.h"
 #include "persist/trajectory_log.h"
 #include "session/session.h"
 #include "state/checkpoint.h"
@@ -27,18 +25,6 @@ constexpr std::string_view kOwnerName = ".lock.owner";  // file_lock.h
 constexpr const char* kLogName = "log.txt";
 constexpr const char* kSettingsName = "run.yaml";
 constexpr const char* kUnfinishedConfig = "run.yaml.tmp";
-
-// What a run writes: overwriting removes these and nothing else.
-bool is_of_a_run(std::string_view name) {
-    for (const std::string_view own : {kSettingsName, "log.txt", "metrics.jsonl", "loss.svg", kFinalName, kSamplesName,
-                                       kReferencesName, kSaveRequestName, kChatTemplateName, kGenerationConfigName,
-                                       kExportRequestName, kTrajectoryName, kTrajectoryStateName}) {
-        if (name == own) return true;
-    }
-    return name.starts_with("export-") || name.starts_with("events.out.tfevents.") || name.starts_with("checkpoint-") ||
-           name.starts_with("bad-batch-") || name.starts_with("refresh-") || name.starts_with("final.tmp") ||
-           name.starts_with("undone-checkpoint-");
-}
 
 // A run that was refused, or killed, before it began leaves its lock and its log: they are in nobody's way.
 bool is_empty(FileSystem& files, const std::string& folder) {
@@ -203,7 +189,7 @@ RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), p
 // The settings last: a folder with settings is a run, which may be overwritten again where this was cut short.
 void RunFolder::clear() {
     for (const std::string& name : files_.list(path_)) {
-        if (is_of_a_run(name) && name != kSettingsName) files_.remove_tree(file(name));
+        if (is_of_a_run(files_, path_, name) && name != kSettingsName) files_.remove_tree(file(name));
     }
     files_.remove_tree(file(kSettingsName));
 }
@@ -213,7 +199,7 @@ bool RunFolder::would_clear(const std::string& resolved_path) const {
     if (resolved_path + "/" == own) return true;
     if (!resolved_path.starts_with(own)) return false;
     const std::string_view within = std::string_view(resolved_path).substr(own.size());
-    return is_of_a_run(within.substr(0, within.find('/')));
+    return is_of_a_run(files_, path_, within.substr(0, within.find('/')));
 }
 
 bool RunFolder::take_save_request() {

@@ -31,11 +31,15 @@ TEST_P(Undo, TheCheckpointsBehindANamedStep) {
     run("run", settings({{"max_steps", "5"}, {"save_steps", "2"}}));
     ASSERT_TRUE(fs::exists(at("run/checkpoint-5")));
     const Settings again = {{"max_steps", "5"}, {"save_steps", "2"}, {"resume", "2"}, {"learning_rate", "0.02"}};
+    set_log_level(LogLevel::info);
     run("run", settings(again));
+    set_log_level(LogLevel::error);
     EXPECT_TRUE(bytes(std::string("run/checkpoint-5") + kModel) == bytes(std::string("run") + kWeights));
     EXPECT_FALSE(bytes(std::string("run/undone-checkpoint-5") + kModel) == bytes(std::string("run") + kWeights));
     EXPECT_TRUE(fs::exists(at("run/undone-checkpoint-4")));
     EXPECT_TRUE(fs::is_empty(at("ssd")));
+    EXPECT_THAT(bytes("run/log.txt"),
+                testing::ContainsRegex("undone-checkpoint-5, which keeps [0-9.]+ [KM]iB until you remove it"));
 }
 
 // The store of a run that was stopped at step 5 is of the branch that was undone.
@@ -149,6 +153,38 @@ TEST_F(Overwrite, NeverRemovesWhatTheRunIsMadeFrom) {
     EXPECT_TRUE(bytes(std::string("run/checkpoint-2") + kModel) == weights);
     EXPECT_TRUE(fs::exists(at("adapter/final/adapter_model.safetensors")));
     EXPECT_TRUE(fs::exists(at("run/samples.jsonl")));
+}
+
+// Files and folders of a user's whose names begin as ours do.
+TEST_F(Overwrite, RemovesNothingByTheBeginningOfItsName) {
+    run("run", {{"max_steps", "2"}, {"save_steps", "1"}, {"export_steps", "2"}});
+    const std::vector<std::string> theirs = {"export-notes.txt",
+                                             "refresh-my.md",
+                                             "bad-batch-notes",
+                                             "undone-checkpoint-of-mine",
+                                             "checkpoint-thesis/chapter1.tex",
+                                             "export-pictures/1.png",
+                                             "checkpoint-7/notes.txt",
+                                             "events.out.tfevents.1732800000.host",
+                                             "final.tmpl",
+                                             "export-2.zip",
+                                             "refresh-2.json.orig"};
+    for (const std::string& name : theirs) {
+        fs::create_directories(fs::path(at("run/" + name)).parent_path());
+        write("run/" + name, "a year's work");
+    }
+    const std::vector<std::string> ours = {"checkpoint-1",    "checkpoint-2",        "export-2",
+                                           "checkpoint-9",    "undone-checkpoint-4", "undone-checkpoint-4.2",
+                                           "checkpoint-3.tmp"};
+    fs::create_directories(at("run/checkpoint-9/model"));  // what a kill leaves of one that was being removed
+    fs::create_directories(at("run/checkpoint-3.tmp/model"));
+    for (const char* undone : {"run/undone-checkpoint-4", "run/undone-checkpoint-4.2"})
+        fs::copy(at("run/checkpoint-1"), at(undone), fs::copy_options::recursive);
+    for (const std::string& name : ours) ASSERT_TRUE(fs::exists(at("run/" + name))) << name;
+    run("run", {{"max_steps", "1"}, {"save_steps", "5"}, {"overwrite", "true"}});
+    for (const std::string& name : theirs) EXPECT_EQ(bytes("run/" + name), "a year's work") << name;
+    for (const std::string& name : ours)
+        EXPECT_EQ(fs::exists(at("run/" + name)), name == "checkpoint-1") << name;  // the last step saves one
 }
 
 // Fails from the removal on that comes behind `removals` others, or where a file is made whose path has this in it.
