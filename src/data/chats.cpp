@@ -31,7 +31,7 @@ std::optional<Row> first_row(FileSystem& files, const std::string& path, const F
 std::optional<ChatTemplateSource> models_template(FileSystem& files, const Config& config) {
     if (std::string own = adapters_template(files, config); !own.empty())
         return ChatTemplateSource{.place = path_in(config.adapter, kChatTemplateName), .text = std::move(own)};
-    return find_chat_template(files, config.model);
+    return copyable_template(files, config.model);
 }
 
 // Year-month-day.
@@ -55,13 +55,24 @@ void say_format(FileSystem& files, const Config& config, const ChatFormat& forma
 
 }  // namespace
 
+std::optional<ChatTemplateSource> copyable_template(FileSystem& files, const std::string& folder) {
+    std::optional<ChatTemplateSource> found = find_chat_template(files, folder);
+    if (!found) return found;
+    require_copyable(files, folder, found->place);
+    if (!found->tool_use.empty() && found->place == kChatTemplateName)
+        require_copyable(files, folder, path_in(kTemplatesName, "tool_use.jinja"));
+    return found;
+}
+
 std::string adapters_template(FileSystem& files, const Config& config) {
     return is_adapter_name(config.adapter) ? "" : template_beside(files, config.adapter);
 }
 
 std::string template_beside(FileSystem& files, const std::string& folder) {
     const std::string path = path_in(folder, kChatTemplateName);
-    return !folder.empty() && files.exists(path) ? read_text(files, path, kChatTemplateBytesMax) : "";
+    if (folder.empty() || !files.exists(path)) return "";
+    require_copyable(files, folder, kChatTemplateName);
+    return read_text(files, path, kChatTemplateBytesMax);
 }
 
 std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& config, const Tokenizer& tokenizer) {

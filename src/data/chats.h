@@ -21,7 +21,12 @@ std::optional<ChatFormat> open_chat_format(FileSystem& files, const Config& conf
 std::optional<ChatFormat> open_chats_of(FileSystem& files, const Config& config, const Tokenizer& tokenizer,
                                         const std::vector<std::string>& paths);
 
+// The template of a model folder (find_chat_template), whose text may be written into other files. UserError(model) for
+// one that a link takes from elsewhere.
+std::optional<ChatTemplateSource> copyable_template(FileSystem& files, const std::string& folder);
+
 // The text of a template of its own that a folder has, a run's or an adapter's; empty where it has none.
+// UserError(model) for a link out of it.
 std::string template_beside(FileSystem& files, const std::string& folder);
 
 // The same of the adapter that a run begins with.

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/json.h"
+#include "format/side_files.h"
 
 namespace windlass {
 namespace {
@@ -12,9 +14,10 @@ namespace {
 constexpr int64_t kGenerationBytesMax = int64_t{16} << 20;
 constexpr const char* kEos = "eos_token_id";
 
-// Nothing of a file that is not there.
-Json read_object(FileSystem& files, const std::string& path) {
-    if (!files.exists(path)) return nullptr;
+// Nothing of a file that is not there, or that a copy of the folder leaves out.
+Json read_object(FileSystem& files, const std::string& folder, const char* name) {
+    const std::string path = path_in(folder, name);
+    if (!files.exists(path) || !why_not_copied(files, folder, name).empty()) return nullptr;
     Json json = parse_json(read_text(files, path, kGenerationBytesMax), path, ExitCode::model);
     if (!json.is_object()) throw UserError(ExitCode::model, path, "the file is not a JSON object");
     return json;
@@ -22,9 +25,9 @@ Json read_object(FileSystem& files, const std::string& path) {
 
 // The generation_config.json of a folder, or what transformers makes of its config.json in its place.
 Json read_generation_config(FileSystem& files, const std::string& folder) {
-    Json own = read_object(files, folder + "/" + kGenerationConfigName);
+    Json own = read_object(files, folder, kGenerationConfigName);
     if (!own.is_null()) return own;
-    const Json config = read_object(files, folder + "/config.json");
+    const Json config = read_object(files, folder, "config.json");
     Json made = Json::object();
     for (const char* const key : {"bos_token_id", kEos, "pad_token_id"}) {
         if (config.is_object() && config.contains(key) && !config[key].is_null()) made[key] = config[key];
@@ -57,8 +60,10 @@ std::string generation_config_with_stop(FileSystem& files, const std::string& fo
 }
 
 std::string generation_config_beside(FileSystem& files, const std::string& folder) {
-    const std::string path = folder + "/" + kGenerationConfigName;
-    return files.exists(path) ? read_text(files, path, kGenerationBytesMax) : "";
+    const std::string path = path_in(folder, kGenerationConfigName);
+    if (!files.exists(path)) return "";
+    require_copyable(files, folder, kGenerationConfigName);
+    return read_text(files, path, kGenerationBytesMax);
 }
 
 }  // namespace windlass

@@ -16,7 +16,7 @@ inline constexpr const char* kGenerationConfigName = "generation_config.json";
 // file that is no JSON object.
 std::string generation_config_with_stop(FileSystem& files, const std::string& folder, int32_t id);
 
-// The text of such a file that a run's folder has; empty where it has none.
+// The text of such a file that a run's folder has; empty where it has none. UserError(model) for a link out of it.
 std::string generation_config_beside(FileSystem& files, const std::string& folder);
 
 }  // namespace windlass

@@ -1,13 +1,20 @@
 #include "data/gguf_fields.h"
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "rows/chat_format.h"
+#include "data/chats.h"
+#include "format/side_files.h"
 #include "tokenizer/ggml_tokens.h"
 
 namespace windlass {
 namespace {
+
+// A tokenizer is read from these.
+constexpr const char* kTokenizerNames[] = {"tokenizer.json", "tokenizer_config.json", "vocab.json",
+                                           "merges.txt",     "added_tokens.json",     "special_tokens_map.json",
+                                           "config.json",    "generation_config.json"};
 
 void add_tokens(GgmlTokens tokens, std::vector<GgufField>& fields) {
     const auto add = [&](const char* key, GgufValue value) {
@@ -36,12 +43,15 @@ void add_tokens(GgmlTokens tokens, std::vector<GgufField>& fields) {
 
 std::vector<GgufField> gguf_fields(FileSystem& files, const std::string& folder, int64_t rows, std::string_view name,
                                    std::string chat_template) {
+    for (const char* const name : kTokenizerNames) {
+        if (files.exists(path_in(folder, name))) require_copyable(files, folder, name);
+    }
     GgmlTokens tokens = ggml_tokens(Tokenizer::load(files, folder), rows, folder);
     for (const std::string& note : tokens.notes) log_warning("{}: {}", folder, note);
     std::vector<GgufField> fields = {{"general.name", ggml_model_name(name, tokens)}};
     add_tokens(std::move(tokens), fields);
     if (chat_template.empty()) {
-        std::optional<ChatTemplateSource> found = find_chat_template(files, folder);
+        std::optional<ChatTemplateSource> found = copyable_template(files, folder);
         if (found) chat_template = std::move(found->text);
     }
     if (!chat_template.empty()) fields.push_back({"tokenizer.chat_template", std::move(chat_template)});

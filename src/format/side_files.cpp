@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 #include "base/units.h"
 #include "format/manifest.h"
 
@@ -43,26 +44,26 @@ class Finder {
     SideFiles take() { return std::move(found_); }
 
     void look_at(const std::string& name) {
+        const std::string reason = refusal(name);
+        if (reason.empty()) return found_.names.push_back(name);
+        found_.left_out.push_back(fmt::format("{} ({})", name, reason));
+    }
+
+    std::string refusal(const std::string& name) const {
         try {
-            const std::string reason = refusal(name);
-            if (reason.empty()) return found_.names.push_back(name);
-            found_.left_out.push_back(fmt::format("{} ({})", name, reason));
+            const std::string path = path_in(folder_, name);
+            const FileStatus status = files_.status(path);
+            if (!status.is_regular) return "no regular file";
+            if (!is_ours(files_.resolve(path), name)) return "a link out of the model folder";
+            if (status.bytes > kSideFileBytesMax)
+                return fmt::format("{}, more than {}", format_bytes(status.bytes), format_bytes(kSideFileBytesMax));
+            return "";
         } catch (const Error& error) {
-            found_.left_out.push_back(fmt::format("{} ({})", name, error.what()));
+            return error.what();
         }
     }
 
   private:
-    std::string refusal(const std::string& name) const {
-        const std::string path = path_in(folder_, name);
-        const FileStatus status = files_.status(path);
-        if (!status.is_regular) return "no regular file";
-        if (!is_ours(files_.resolve(path), name)) return "a link out of the model folder";
-        if (status.bytes > kSideFileBytesMax)
-            return fmt::format("{}, more than {}", format_bytes(status.bytes), format_bytes(kSideFileBytesMax));
-        return "";
-    }
-
     // A hidden file, such as a repository's settings, is nobody's to publish.
     bool is_ours(const std::string& target, const std::string& name) const {
         if (target == path_in(root_, name)) return true;
@@ -105,6 +106,19 @@ SideFiles find_side_files(FileSystem& files, const std::string& folder,
         }
     }
     return finder.take();
+}
+
+std::string why_not_copied(FileSystem& files, const std::string& folder, const std::string& name) {
+    return Finder(files, folder).refusal(name);
+}
+
+void require_copyable(FileSystem& files, const std::string& folder, const std::string& name) {
+    const std::string reason = why_not_copied(files, folder, name);
+    if (reason.empty()) return;
+    const std::string path = path_in(folder, name);
+    throw UserError(ExitCode::model, path, "is {}, and its text would be written into another file", reason)
+        .hint(fmt::format("cp --remove-destination \"$(readlink -f {0})\" {0}, if all of it may be published",
+                          shell_word(path)));
 }
 
 void warn_of_side_files(FileSystem& files, const std::string& folder, const std::vector<std::string>& names,

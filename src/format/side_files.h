@@ -32,6 +32,11 @@ SideFiles find_side_files(FileSystem& files, const std::string& folder,
 void warn_of_side_files(FileSystem& files, const std::string& folder, const std::vector<std::string>& names,
                         std::vector<std::string> left_out);
 
+// Why this file of a model folder must not be copied, or its text put into what is written elsewhere; empty: it may.
+std::string why_not_copied(FileSystem& files, const std::string& folder, const std::string& name);
+// UserError(model) where that is not empty.
+void require_copyable(FileSystem& files, const std::string& folder, const std::string& name);
+
 // Whether a weight file has such a name that we never read it.
 bool is_pickle(std::string_view name);
 

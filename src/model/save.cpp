@@ -113,6 +113,7 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
                 const SaveOptions& options, const ReadMasters& masters) {
     if (options.gguf) return save_gguf(files, base_folder, target, model, options, masters);
     const ModelFolder base = ModelFolder::open(files, base_folder);
+    require_copyable(files, base.path(), "config.json");
     const std::vector<Source> sources = make_sources(base, model, options);
     // The weights are those of a model without the keys that were ignored.
     ModelFolderContent content{

@@ -53,6 +53,7 @@ void check_overwrites_no_base(FileSystem& files, const Config& config, const Run
 
 // Reports before the first step what would stop the run after its last one.
 void check_final_folder(FileSystem& files, const Session& session, const std::string& final_folder) {
+    if (!ends_as_adapter(session.model)) require_copyable(files, session.folder.path(), "config.json");
     if (!files.exists(final_folder) || !files.status(final_folder).is_folder) return;
     check_not_among(files, final_folder, {session.config.model});
     check_replaceable(files, final_folder, session.folder.side_files());

@@ -61,6 +61,28 @@ TEST(SideFiles, LinksThatLeaveTheModelAreLeftOut) {
     EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("will not have these files: a.txt (a link out"));
 }
 
+// Also a file whose text goes into another one: a GGUF file, a config.json with another dtype.
+TEST(SideFiles, TextOfALinkOutOfTheModelIsRefused) {
+    const TempFolder folder;
+    real_files().make_folders(folder / "model");
+    write_bytes(folder / "id_rsa", "secret");
+    write_bytes(folder / "model/tokenizer_config.json", "{}");
+    link("../id_rsa", folder / "model/chat_template.jinja");
+    link("tokenizer_config.json", folder / "model/config.json");
+    for (const char* const name : {"tokenizer_config.json", "config.json"}) {
+        EXPECT_EQ(why_not_copied(real_files(), folder / "model", name), "");
+        EXPECT_NO_THROW(require_copyable(real_files(), folder / "model", name));
+    }
+    try {
+        require_copyable(real_files(), folder / "model", "chat_template.jinja");
+        ADD_FAILURE();
+    } catch (const UserError& error) {
+        EXPECT_EQ(error.code(), ExitCode::model);
+        EXPECT_THAT(error.what(), HasSubstr("is a link out of the model folder, and its text would be written"));
+        EXPECT_THAT(error.what(), HasSubstr("Try: cp --remove-destination "));
+    }
+}
+
 // models--a--b/snapshots/<revision>/<file> -> ../../blobs/<hash>
 TEST(SideFiles, LinksIntoTheCacheOfTheSameModelAreFollowed) {
     const TempFolder folder;
