@@ -38,7 +38,7 @@ class Windows {
         head_ = count <= kHeadMax ? first_messages(count) : Messages{0, count - 1};
     }
 
-    // Where an answer is in the text, by that of the answer before it. Nothing where a window of these turns does not
+    // Where an answer is in the text, by that of the answer before it. Nothing where a window does not
     // continue as the text does.
     std::optional<TextSpan> find(size_t previous, const TextSpan& place, size_t answer) {
         const Messages before = from(previous, answer);

@@ -13,7 +13,7 @@
 
 namespace windlass {
 
-// One text, or where the template writes earlier turns otherwise than the last, one for each of these answers. Of many
+// One text, or where the template writes earlier turns otherwise than the last, one for each answer. Of many
 // answers in one text each is found in a few of the messages around it: all together take time that grows with the
 // conversation. Throws UserError(data) naming `where`. `messages_written`, if given: of all renderings together.
 std::vector<LearntText> learnt_texts(const Chat& chat, const ChatFormat& format, TrainTurns turns,

@@ -27,7 +27,7 @@ struct WrittenWork {
     size_t messages = 0, bytes = 0;  // each as often as it was written
 };
 
-// The conversation and `work` outlive it. Any call may throw UserError(data): what the template says of these messages.
+// The conversation and `work` outlive it. Any call may throw UserError(data): what the template says of the messages.
 class ChatWriter {
   public:
     ChatWriter(const Chat& chat, const ChatFormat& format, const Json& tools, std::string_view where, WrittenWork& work)
