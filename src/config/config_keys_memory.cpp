@@ -115,7 +115,8 @@ std::vector<ConfigKey> tier_keys() {
          .resume = OnResume::free,
          .field = &Config::ram,
          .group = kMemory,
-         .help = "memory limit of the process, enforced if given; a share is of available memory",
+         .help = "memory limit of the process, enforced if given; a share is of available memory, or of what the "
+                 "limits of the process leave",
          .aliases = {"memory", "cpu_memory"}},
         {.name = "ssd_dir",
          .resume = OnResume::free,
@@ -137,7 +138,8 @@ std::vector<ConfigKey> tier_keys() {
          .resume = OnResume::free,
          .field = &Config::threads,
          .group = kMemory,
-         .help = "worker threads; the result does not depend on their number",
+         .help = "worker threads; the result does not depend on their number. auto: one for each processor that the "
+                 "process may use",
          .aliases = {"num_threads"},
          .min = 1,
          .max = 1024,

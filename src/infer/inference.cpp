@@ -36,7 +36,7 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config,
     : files_(files) {
     const DType compute = resolve_compute(config, opened.model);
     keep_narrow(opened, kept_as(config.weight_storage), compute);
-    const int threads = config.threads ? static_cast<int>(*config.threads) : default_threads();
+    const int threads = config.threads ? static_cast<int>(*config.threads) : default_threads(files);
     const LocalMachine local = local_machine(files, config, threads, /*cases=*/{});
     if (!local.note.empty()) log_info("note: {}", local.note);
     const Numerics numerics{.compute = compute,
@@ -50,7 +50,12 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config,
                               .threads = threads,
                               .budgets = local.budgets,
                               .schedules = std::move(shape.schedules)};
-    planned_ = make_plan(opened.model, recipe, numerics, local.machine, request);
+    try {
+        planned_ = make_plan(opened.model, recipe, numerics, local.machine, request);
+    } catch (UserError& error) {
+        if (!local.memory.name.empty() && error.code() == ExitCode::no_fit) error.or_hint(larger_limit(local.memory));
+        throw;
+    }
     if (planned_.plan.store) store_path_ = fmt::format("{}/inference-{}.wls", config.ssd_dir, getpid());
     if (config.was_given("ram")) enforce_memory(local.budgets.ram, threads);
     engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model,

@@ -150,7 +150,7 @@ ReplayResult replay_log(FileSystem& files, const ReplayOptions& options) {
     set_merge(model, logged_options(log.header(), options.log).merge);
     check_tied(folder, model);
     const ReadMasters base = first_masters(folder, model, log.header().run_seed);
-    const int threads = options.threads > 0 ? options.threads : default_threads();
+    const int threads = options.threads > 0 ? options.threads : default_threads(files);
     require_trajectory_base(log.header(), describe_base(options.base, model, base, threads), options.log);
     read_magnitude_limits(log.header(), options.log, model);
     Replay replay(log, log.first_step(), step, model, base, threads);

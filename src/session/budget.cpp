@@ -4,14 +4,17 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include <charconv>
-#include <fstream>
-#include <sstream>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "run/working_store.h"
+#include "session/control_group.h"
+#include "session/kernel_text.h"
 #include "session/session.h"
 
 namespace windlass {
@@ -23,29 +26,19 @@ constexpr int64_t kThreadAllowance = 4 * kMiB;
 constexpr int64_t kThreadStack = 8 * kMiB;
 constexpr int kExtraThreads = 8;  // lanes, queue workers, libraries
 
-std::string read_kernel_file(const char* path) {
-    std::ifstream file(path);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
+constexpr int64_t kStatusBytesMax = 64 * kKiB;
+
+std::string own_status() {
+    return read_kernel_text(real_files(), "/proc/self/status", kStatusBytesMax).value_or("");
 }
 
-// The number after "name:" in kB, as bytes; 0 when there is no such line.
-int64_t kernel_bytes(const std::string& text, std::string_view name) {
-    const size_t at = text.find(fmt::format("{}:", name));
-    if (at == std::string::npos) return 0;
-    const size_t digit = text.find_first_of("0123456789", at + name.size());
-    int64_t value = 0;
-    if (digit != std::string::npos) std::from_chars(text.data() + digit, text.data() + text.size(), value);
-    return value * 1024;
-}
-
-// A number in a file of the control group; -1 for "max" or no such file.
-int64_t group_number(const char* path) {
-    const std::string text = read_kernel_file(path);
-    int64_t value = -1;
-    if (!text.empty()) std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
+// What a limit on reserved memory leaves after the stacks of threads that a run begins.
+std::optional<MemoryLimit> reserved_limit(__rlimit_resource resource, int64_t used, int threads,
+                                          std::string_view name) {
+    rlimit limit{};
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur > static_cast<rlim_t>(INT64_MAX)) return std::nullopt;
+    const auto whole = static_cast<int64_t>(limit.rlim_cur);
+    return MemoryLimit{std::max<int64_t>(0, whole - used - kThreadStack * (threads + kExtraThreads)), whole, name};
 }
 
 int64_t limited(const ByteLimit& limit, std::string_view where, int64_t total) {
@@ -57,6 +50,21 @@ int64_t device_limit(const Config& config, int64_t total, double share) {
     return limited(config.device_memory, "device_memory", total);
 }
 
+bool is_share(const ByteLimit& limit) {
+    return limit.text.empty() || limit.text.ends_with('%');
+}
+
+// Memory beyond a limit with a name is not slow, as beyond what is available: the process is ended, or a call refused.
+void keep_within(MemoryLimit& memory, int64_t available, const Config& config, Budgets& budgets) {
+    if (memory.name.empty()) return;
+    const DeviceId device = parse_device(config.device, "device");
+    const bool emulates = device.kind == DeviceKind::cpu && device.own_memory;
+    if (emulates) budgets.device = std::min(budgets.device, available);
+    const int64_t most = available - (emulates ? budgets.device : 0);
+    if (!is_share(config.ram) && budgets.ram <= most) memory.name = "";
+    budgets.ram = std::min(budgets.ram, most);
+}
+
 // Free pages of the heap go back first: else a machine or a token cache that had to be made counts for the whole run,
 // and the same words, planned again, give another plan.
 int64_t process_memory(int threads) {
@@ -66,34 +74,53 @@ int64_t process_memory(int threads) {
 
 }  // namespace
 
-int64_t available_memory() {
-    const int64_t available = kernel_bytes(read_kernel_file("/proc/meminfo"), "MemAvailable");
-    const int64_t limit = group_number("/sys/fs/cgroup/memory.max");
-    const int64_t used = group_number("/sys/fs/cgroup/memory.current");
-    if (limit < 0 || used < 0) return available;
-    const int64_t cache = kernel_bytes(read_kernel_file("/proc/meminfo"), "Cached");
-    return std::min(available, std::max<int64_t>(0, limit - std::max<int64_t>(0, used - cache)));
+MemoryLimit memory_limit(FileSystem& files, int threads) {
+    const std::string memory = read_kernel_text(files, "/proc/meminfo", kStatusBytesMax).value_or("");
+    const std::string status = own_status();
+    MemoryLimit least{kernel_bytes(memory, "MemAvailable"), kernel_bytes(memory, "MemTotal"), ""};
+    const auto narrow = [&](const std::optional<MemoryLimit>& other) {
+        if (other && other->left < least.left) least = *other;
+    };
+    if (const auto group = read_control_group(files, "").memory)
+        narrow(MemoryLimit{group->left, group->limit, "control group"});
+    narrow(reserved_limit(RLIMIT_AS, kernel_bytes(status, "VmSize"), threads, "ulimit -v"));
+    narrow(reserved_limit(RLIMIT_DATA, kernel_bytes(status, "VmData"), threads, "ulimit -d"));
+    return least;
+}
+
+std::string larger_limit(const MemoryLimit& limit) {
+    if (limit.name.starts_with("ulimit"))
+        return fmt::format("{} unlimited, in the shell before the command", limit.name);
+    return "more memory for the control group (docker run --memory, systemd-run -p MemoryMax, sbatch --mem)";
+}
+
+void name_limit(const MemoryLimit& limit, NoFit& none) {
+    if (limit.name.empty()) return;
+    none.allowed += fmt::format(" (memory: {} of {})", limit.name, format_bytes(limit.whole));
+    none.ways_out.push_back(larger_limit(limit));
 }
 
 int64_t private_memory() {
-    return kernel_bytes(read_kernel_file("/proc/self/status"), "RssAnon");
+    return kernel_bytes(own_status(), "RssAnon");
 }
 
 int64_t private_memory_peak() {
-    const std::string status = read_kernel_file("/proc/self/status");
+    const std::string status = own_status();
     const int64_t files = kernel_bytes(status, "RssFile") + kernel_bytes(status, "RssShmem");
     return std::max(kernel_bytes(status, "RssAnon"), kernel_bytes(status, "VmHWM") - files);
 }
 
-Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, const DeviceProperties& device) {
+Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, MemoryLimit& memory,
+                        const DeviceProperties& device) {
     Budgets budgets;
     budgets.process = process_memory(threads);
-    const int64_t available = available_memory() + private_memory();
+    const int64_t available = memory.left + private_memory();
     budgets.ram = limited(config.ram, "ram", available);
     budgets.device =
         device.memory_bytes > 0
             ? device_limit(config, device.free_bytes, kDeviceShare)
             : device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: next to the host's
+    keep_within(memory, available, config, budgets);
     if (config.ssd_dir.empty()) return budgets;
     files.make_folders(config.ssd_dir);
     // What an earlier part of the run left there is the run's: it continues with it, or begins by removing it.
@@ -121,21 +148,22 @@ void enforce_memory(int64_t ram, int threads) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     static_cast<void>(ram), static_cast<void>(threads);
 #else
-    const std::string status = read_kernel_file("/proc/self/status");
+    const std::string status = own_status();
     const int64_t reserved = std::max<int64_t>(0, kernel_bytes(status, "VmData") - kernel_bytes(status, "RssAnon"));
     const auto limit = static_cast<rlim_t>(ram + reserved + kThreadStack * (threads + kExtraThreads));
     rlimit current{};
     if (getrlimit(RLIMIT_DATA, &current) != 0) return;
-    current.rlim_cur = std::min(limit, current.rlim_max);
+    current.rlim_cur = std::min(limit, current.rlim_cur);  // which is no more than rlim_max
     if (setrlimit(RLIMIT_DATA, &current) != 0)
         log_warning("the memory budget cannot be enforced: {}", std::strerror(errno));
 #endif
 }
 
-int default_threads() {
+int default_threads(FileSystem& files) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+    const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+    return std::min(cores, read_control_group(files, "").processors.value_or(cores));
 }
 
 }  // namespace windlass

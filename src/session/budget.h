@@ -3,23 +3,38 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 #include "config/config.h"
+#include "plan/no_fit.h"
 #include "plan/planner.h"
 
 namespace windlass {
 
-// Bytes that can be had without swapping: MemAvailable, or what is left of the control group's limit if that is less.
-int64_t available_memory();
+// What this process may still take of memory, and the limit that holds it there.
+struct MemoryLimit {
+    int64_t left = 0;       // bytes, in addition to what the process has
+    int64_t whole = 0;      // of the limit, what is used included
+    std::string_view name;  // "control group", "ulimit -v", "ulimit -d"; empty: no less than the machine has available
+};
+// Of the machine's available memory, the process's control groups, RLIMIT_AS and RLIMIT_DATA, the one with the least
+// left. The last two count what is reserved: `threads` stacks more are left out.
+MemoryLimit memory_limit(FileSystem& files, int threads);
+// How to raise it, to be typed.
+std::string larger_limit(const MemoryLimit& limit);
+// Says in a refusal that this limit, not the machine, is what memory is short of; nothing if it has no name.
+void name_limit(const MemoryLimit& limit, NoFit& none);
 // Private memory of this process that is resident now.
 int64_t private_memory();
 // The most that private_memory() was, sampled by the kernel (VmHWM without file pages).
 int64_t private_memory_peak();
 
 // The budgets of a configuration. `process` is private_memory() now and an allowance for what comes up later:
-// kernels compiled at run time, stacks and heaps of worker threads, batches.
-Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, const DeviceProperties& device = {});
+// kernels compiled at run time, stacks and heaps of worker threads, batches. Under a limit with a name, host and
+// emulated device together get no more than it leaves; its name goes if a smaller `ram` is what counts.
+Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, MemoryLimit& memory,
+                        const DeviceProperties& device = {});
 
 // The same on another machine, without touching this one: shares are of its installed memory and of its drives.
 Budgets machine_budgets(const Machine& machine, const Config& config, int threads);
@@ -34,7 +49,8 @@ double device_memory_share(const Machine& machine);
 // builds with sanitizers, which do not start under such a limit.
 void enforce_memory(int64_t ram, int threads);
 
-// Threads that a run uses when none are given: one per core that this process may use.
-int default_threads();
+// Threads that a run uses when none are given: one per core that this process may use, at most as many as the quota
+// of its control groups has whole processors.
+int default_threads(FileSystem& files);
 
 }  // namespace windlass

@@ -1,12 +1,23 @@
 #include "session/local_machine.h"
 
+#include <algorithm>
+
 #include "base/units.h"
 #include "op/gemm.h"
-#include "session/budget.h"
 #include "session/machine_cache.h"
 
 namespace windlass {
 namespace {
+
+// Only now: measuring the machine took memory, and gave it back. Beyond the limit there is nothing, as in a machine of
+// that size.
+void set_budgets(FileSystem& files, const Config& config, int threads, const DeviceProperties& device,
+                 LocalMachine& local) {
+    local.memory = memory_limit(files, threads);
+    local.budgets = resolve_budgets(files, config, threads, local.memory, device);
+    if (!local.memory.name.empty())
+        local.machine.memory_bytes = std::min(local.machine.memory_bytes, local.memory.whole);
+}
 
 void measure_cuda(FileSystem& files, const Config& config, int threads, std::span<const KernelCase> cases,
                   LocalMachine& local) {
@@ -17,7 +28,7 @@ void measure_cuda(FileSystem& files, const Config& config, int threads, std::spa
     const DeviceProperties properties = make_device(local.device)->properties();
     local.note = fmt::format("{} is {}, {} free of {}", device_name(local.device), properties.name,
                              format_bytes(properties.free_bytes), format_bytes(properties.memory_bytes));
-    local.budgets = resolve_budgets(files, config, threads, properties);
+    set_budgets(files, config, threads, properties, local);
 }
 
 }  // namespace
@@ -29,7 +40,7 @@ LocalMachine local_machine(FileSystem& files, const Config& config, int threads,
         measure_cuda(files, config, threads, cases, local);
     } else {
         add_kernels(files, config.ssd_dir, cases, threads, local.machine);
-        local.budgets = resolve_budgets(files, config, threads);
+        set_budgets(files, config, threads, {}, local);
     }
     const Emulation emulation = emulation_of(config);
     local.machine = slowed(std::move(local.machine), emulation.link_bytes_per_s, emulation.disk_bytes_per_s);

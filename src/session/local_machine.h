@@ -12,6 +12,7 @@
 #include "run/engine.h"
 #include "schedule/kernel_rate.h"
 #include "schedule/machine.h"
+#include "session/budget.h"
 
 namespace windlass {
 
@@ -19,7 +20,8 @@ struct LocalMachine {
     DeviceId device;
     Machine machine;
     Budgets budgets;
-    std::string note;  // on the device; empty: nothing that the user should know
+    MemoryLimit memory;  // that `budgets.ram` follows from
+    std::string note;    // on the device; empty: nothing that the user should know
 };
 
 // As the configuration's device, device_memory, ram, ssd_dir and rates say. Kernels among `cases` that have no rate yet

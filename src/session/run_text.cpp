@@ -39,7 +39,9 @@ std::string placement_table(const Session& session) {
             bytes_or_dash(row.disk_bytes));
     add("  predicted peak", bytes_or_dash(planned.device_bytes), format_bytes(planned.memory_bytes),
         bytes_or_dash(planned.disk_bytes));
-    add("  limits", format_bytes(budgets.device), format_bytes(budgets.ram), bytes_or_dash(budgets.disk));
+    const std::string_view limit = session.memory.name;
+    add("  limits", format_bytes(budgets.device),
+        format_bytes(budgets.ram) + (limit.empty() ? "" : fmt::format(" ({})", limit)), bytes_or_dash(budgets.disk));
     return aligned_table(rows);
 }
 
@@ -306,6 +308,7 @@ std::string plan_json(const Session& session, const Json& advice, const Json& co
                        {"device_limit_bytes", p.plan.own_memory() ? session.request.budgets.device : 0},
                        {"memory_bytes", p.memory_bytes},
                        {"memory_limit_bytes", session.request.budgets.ram},
+                       {"memory_limited_by", session.memory.name},
                        {"disk_bytes", p.disk_bytes},
                        {"disk_limit_bytes", session.request.budgets.disk},
                        {"step", step_json(session)},

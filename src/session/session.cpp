@@ -26,7 +26,6 @@
 #include "schedule/machine_profiles.h"
 #include "schedule/simulate.h"
 #include "session/best_rule.h"
-#include "session/budget.h"
 #include "session/local_machine.h"
 #include "session/phase.h"
 #include "session/session_plan.h"
@@ -77,6 +76,7 @@ struct Place {
     int threads = 1;
     DeviceId device;
     Budgets budgets;
+    MemoryLimit memory;
     std::vector<std::string> notes;
 };
 
@@ -86,12 +86,13 @@ int threads_of(const Config& config, int all) {
 
 // This one, measured.
 Place this_machine(FileSystem& files, const RunSpec& run, const std::optional<RunState>& recorded) {
-    Place place{.threads = threads_of(run.config, default_threads())};
+    Place place{.threads = threads_of(run.config, default_threads(files))};
     LocalMachine local = local_machine(files, run.config, place.threads,
                                        kernel_cases(run.model, run.recipe, micro_sizes(run, recorded)));
     place.machine = std::move(local.machine);
     place.device = local.device;
     place.budgets = local.budgets;
+    place.memory = local.memory;
     if (!local.note.empty()) place.notes.push_back(std::move(local.note));
     return place;
 }
@@ -204,6 +205,7 @@ Session plan_run(FileSystem& files, RunSpec spec, const std::optional<RunState>&
     Place place = config.machine.empty() ? this_machine(files, session, recorded) : described_machine(files, session);
     session.threads = place.threads;
     session.machine = std::move(place.machine);
+    session.memory = place.memory;
     session.notes.insert(session.notes.end(), place.notes.begin(), place.notes.end());
     if (config.export_steps) place.budgets.exporter = export_memory_bytes(session.model);
     session.request = {.policy = policy_of(config).value_or(""),

@@ -19,6 +19,7 @@
 #include "op/preference_attrs.h"
 #include "plan/planner.h"
 #include "run/engine.h"
+#include "session/budget.h"
 #include "session/plan_cache.h"
 #include "session/samples.h"
 #include "state/best_step.h"
@@ -80,6 +81,7 @@ struct RunSpec : Sources {
 struct Session : RunSpec {
     int threads = 1;
     Machine machine;
+    MemoryLimit memory;  // of this process; one with a name is what `request.budgets.ram` follows from
     PlanCache plan_cache;
     PlanRequest request;  // as it was given to the planner
     Planned planned;

@@ -250,7 +250,10 @@ PlanChoice choose_plan(const Session& session, const std::optional<RunState>& re
     Draft draft = draft_of(session);
     draft.request.should_stop = [&] { return planning.done(), false; };
     Outcome outcome = plan_formats(session, recorded, draft);
-    if (const auto* none = std::get_if<NoFit>(&outcome)) throw none->error();
+    if (auto* none = std::get_if<NoFit>(&outcome)) {
+        name_limit(session.memory, *none);
+        throw none->error();
+    }
     auto& found = std::get<PlannedDraft>(outcome);
     while (opens_directions && has_room_for_twice(found.draft.options)) {
         std::optional<PlannedDraft> more = plan_twice_as_many(session, recorded, found);

@@ -132,7 +132,7 @@ class SearchCrew {
   public:
     SearchCrew(int64_t count, const std::function<void(int64_t, const ShouldStop&)>& plan, const SearchOrder& order)
         : plan_(plan), order_(order), ends_(static_cast<size_t>(count)) {
-        const int most = order.threads > 0 ? order.threads : default_threads();
+        const int most = order.threads > 0 ? order.threads : default_threads(real_files());
         for (int64_t i = 0; i < std::min<int64_t>(most, count); ++i) threads_.emplace_back([this] { work(); });
     }
     ~SearchCrew() {

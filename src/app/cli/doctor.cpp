@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 
 #include <fstream>
+#include <tuple>
 
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
@@ -58,13 +59,17 @@ Finding direct_finding(const std::string& folder) {
     return {"direct I/O", "no", "this file system goes through the page cache; choose an --ssd on another"};
 }
 
-std::vector<Finding> memory_findings() {
+std::vector<Finding> memory_findings(int threads) {
     std::vector<Finding> found;
-    const int64_t available = available_memory();
-    found.push_back({"memory", fmt::format("{} available", format_bytes(available)),
-                     available < kGiB ? "less than 1 GiB is available: only tiny models fit" : ""});
-    const std::string data = limit_text(RLIMIT_DATA);
-    found.push_back({"data limit", data, data == "no limit" ? "" : "ulimit -d holds the process back"});
+    const MemoryLimit memory = memory_limit(real_files(), threads);
+    const std::string name = memory.name.empty() ? "" : fmt::format(" ({})", memory.name);
+    found.push_back({"memory", fmt::format("{} available{}", format_bytes(memory.left), name),
+                     memory.left < kGiB ? "less than 1 GiB is available: only tiny models fit" : ""});
+    for (const auto& [what, resource, flag] :
+         {std::tuple{"address space", RLIMIT_AS, "ulimit -v"}, {"data limit", RLIMIT_DATA, "ulimit -d"}}) {
+        const std::string limit = limit_text(resource);
+        found.push_back({what, limit, limit == "no limit" ? "" : fmt::format("{} holds the process back", flag)});
+    }
     found.push_back({"locked memory", limit_text(RLIMIT_MEMLOCK), ""});
     return found;
 }
@@ -147,7 +152,7 @@ std::vector<Finding> examine(const DoctorArgs& args, const Machine& machine) {
          cpu_isa() == Isa::baseline ? "no AVX2: training will be slow" : ""},
         {"threads", std::to_string(machine.threads), ""},
     };
-    for (Finding& finding : memory_findings()) found.push_back(std::move(finding));
+    for (Finding& finding : memory_findings(machine.threads)) found.push_back(std::move(finding));
     found.push_back(queue_finding());
     found.push_back(cuda_finding());
     for (Finding& finding : rate_findings(machine)) found.push_back(std::move(finding));
@@ -216,7 +221,7 @@ ExitCode run_doctor(const DoctorArgs& args) {
     const DeviceId device = parse_device(args.device, "--device");
     static_cast<void>(make_device(device));  // what is not there is said before anything is measured
     if (!args.ssd_dir.empty()) files.make_folders(args.ssd_dir);
-    const int threads = args.threads > 0 ? args.threads : default_threads();
+    const int threads = args.threads > 0 ? args.threads : default_threads(files);
     log_info("measuring processor and memory{}, which takes some seconds",
              args.ssd_dir.empty() ? "" : fmt::format(", and the drive of {}", args.ssd_dir));
     Machine machine = calibrate_machine(files, args.ssd_dir, threads);

@@ -1,0 +1,101 @@
+// What a run may use: no more than the limits of its process leave.
+#include "session/budget.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "base/units.h"
+#include "session/session.h"
+#include "tests/sanitizer.h"
+#include "tests/train/train_fixture.h"
+
+namespace windlass {
+namespace {
+
+using BudgetTest = TrainTest;
+
+Budgets under(const Config& config, MemoryLimit& memory) {
+    return resolve_budgets(real_files(), config, 1, memory);
+}
+
+TEST_F(BudgetTest, ASizeMayExceedWhatIsAvailableButNotALimit) {
+    const Config settings = config("run", {{"ram", "8GiB"}});
+    MemoryLimit available{.left = kGiB, .whole = 2 * kGiB};
+    EXPECT_EQ(under(settings, available).ram, 8 * kGiB);
+    MemoryLimit group{.left = kGiB, .whole = 2 * kGiB, .name = "control group"};
+    const int64_t ram = under(settings, group).ram;
+    EXPECT_GE(ram, kGiB);  // and what the process has of it
+    EXPECT_LE(ram, 2 * kGiB);
+    EXPECT_EQ(group.name, "control group");
+    const Config small = config("run", {{"ram", "100MiB"}});
+    EXPECT_EQ(under(small, group).ram, 100 * kMiB);
+    EXPECT_EQ(group.name, "") << "it does not hold anything back";
+}
+
+TEST_F(BudgetTest, AnEmulatedDeviceIsUnderTheLimitToo) {
+    const Config settings = config("run", {{"device", "cpu:emulate"}});
+    MemoryLimit group{.left = kGiB, .whole = 2 * kGiB, .name = "control group"};
+    const int64_t most = kGiB + private_memory() + 64 * kMiB;
+    const Budgets budgets = under(settings, group);
+    EXPECT_GE(budgets.device, kGiB / 2);
+    EXPECT_LE(budgets.device + budgets.ram, most);
+    MemoryLimit available{.left = kGiB, .whole = 2 * kGiB};
+    EXPECT_GT(under(settings, available).ram, budgets.ram);
+}
+
+TEST_F(BudgetTest, ARefusalNamesTheLimit) {
+    NoFit none{.needs = "2 GiB of memory", .allowed = "1 GiB of memory", .ways_out = {"--ram 2GiB"}};
+    name_limit({.left = 5, .whole = kGiB, .name = ""}, none);
+    EXPECT_EQ(none.ways_out.size(), 1u);
+    name_limit({.left = 5, .whole = kGiB, .name = "ulimit -v"}, none);
+    EXPECT_EQ(none.allowed, "1 GiB of memory (memory: ulimit -v of 1.00 GiB)");
+    EXPECT_THAT(none.ways_out.back(), testing::HasSubstr("ulimit -v unlimited"));
+}
+
+// In a process of its own, whose limits may be lowered: what `holds` says of it there.
+bool in_a_process(const std::function<bool()>& holds) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(holds() ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool lower(__rlimit_resource resource, int64_t bytes) {
+    const rlimit limit{static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
+    return ::setrlimit(resource, &limit) == 0;
+}
+
+TEST_F(BudgetTest, LimitsOfTheProcessAreBudgets) {
+    if (is_sanitized()) GTEST_SKIP() << "sanitizers reserve terabytes";
+    const auto limit_under = [](__rlimit_resource resource, int64_t bytes, std::string_view name) {
+        return in_a_process([&] {
+            if (!lower(resource, bytes)) return false;
+            const MemoryLimit limit = memory_limit(real_files(), 1);
+            return limit.name == name && limit.whole == bytes && limit.left > 0 && limit.left < bytes;
+        });
+    };
+    EXPECT_TRUE(limit_under(RLIMIT_AS, kGiB, "ulimit -v"));
+    EXPECT_TRUE(limit_under(RLIMIT_DATA, kGiB, "ulimit -d"));
+    EXPECT_TRUE(in_a_process([] {
+        return lower(RLIMIT_DATA, 4 * kMiB) && memory_limit(real_files(), 1).left == 0;  // less than there is
+    }));
+}
+
+TEST_F(BudgetTest, EnforcingABudgetRaisesNoLimit) {
+    if (is_sanitized()) GTEST_SKIP() << "sanitizers do not run under a data limit";
+    EXPECT_TRUE(in_a_process([] {
+        const rlimit soft{rlim_t{kGiB}, RLIM_INFINITY};
+        if (::setrlimit(RLIMIT_DATA, &soft) != 0) return false;
+        enforce_memory(16 * kGiB, 1);
+        rlimit after{};
+        return ::getrlimit(RLIMIT_DATA, &after) == 0 && after.rlim_cur == rlim_t{kGiB};
+    }));
+}
+
+}  // namespace
+}  // namespace windlass
