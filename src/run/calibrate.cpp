@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "device/cpu/isa.h"
 #include "run/calibrate_parts.h"
 
@@ -15,7 +16,9 @@ namespace {
 
 constexpr int kRounds = 5, kRoundsLeast = 3;  // one alone may fall into a moment when the process does not run
 constexpr int64_t kNoiseRows = 2048, kNoiseCols = 4096;  // beyond what caches hold
-constexpr double kSecondsEach = 0.4;                     // what is slow is measured less often
+constexpr int64_t kCopyBytes = 128 * kMiB, kSmallCopyBytes = 32 * kMiB;
+constexpr int64_t kUsualMemory = 320 * kMiB, kSmallMemory = 240 * kMiB;  // measured, and an eighth
+constexpr double kSecondsEach = 0.4;                                     // what is slow is measured less often
 
 std::vector<double> seconds_of_rounds(const std::function<void()>& work) {
     const int64_t begin = now_ns();
@@ -49,13 +52,17 @@ double rounded(double rate) {
     return unit < 1 ? std::round(rate / unit) / std::round(1 / unit) : std::round(rate / unit) * unit;
 }
 
-Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+int64_t probe_memory(ProbeMemory memory) {
+    return memory == ProbeMemory::usual ? kUsualMemory : kSmallMemory;
+}
+
+Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads, ProbeMemory memory) {
     Machine machine{.name = fmt::format("cpu-{}", isa_name(cpu_isa())), .threads = threads};
     machine.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
     const std::unique_ptr<Device> cpu = make_device({});
     const std::unique_ptr<Stream> stream = cpu->make_stream(threads);
     calibrate_products(*cpu, *stream, machine);
-    calibrate_memory(*stream, machine);
+    calibrate_memory(*stream, memory == ProbeMemory::usual ? kCopyBytes : kSmallCopyBytes, machine);
     calibrate_noise(*cpu, *stream, kNoiseRows, kNoiseCols, machine);
     if (!disk_folder.empty()) calibrate_disk(files, disk_folder, machine);
     calibrate_update(files, disk_folder, *stream, machine);

@@ -1,6 +1,7 @@
 // calibrate.h: measures this machine: products, calls, copies, the update pass, and a drive, with the code that trains.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -30,9 +31,19 @@ inline constexpr DeviceProbe kSmallestProbe = {.tokens = 32,
                                                .noise_rows = 64,
                                                .update_rows = 64};
 
-// A few seconds, and about 256 MiB. `disk_folder` empty: the drive's rates stay zero. The probe's file is removed. A
-// machine without a device next to its host has a link all the same: copies inside its memory.
-Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads);
+// small: copies are shorter, and some of them may come from caches.
+enum class ProbeMemory : uint8_t { usual, small };
+// Bytes that a probe takes of memory, beyond what the program has.
+int64_t probe_memory(ProbeMemory memory);
+
+// Bytes of a drive that a probe writes at a time, of which it takes at least one; 0: a drive with so little free space
+// cannot be measured.
+int64_t drive_probe_bytes(int64_t free_bytes);
+
+// A few seconds, and as much memory as probe_memory says. `disk_folder` empty: the drive's rates stay zero. The probe's
+// file is removed. A machine without a device next to its host has a link all the same: copies inside its memory.
+Machine calibrate_machine(FileSystem& files, const std::string& disk_folder, int threads,
+                          ProbeMemory memory = ProbeMemory::usual);
 
 // What a device with memory of its own and its link do, and what the link's traffic leaves of the host's updates: some
 // seconds, and a GiB of its memory. The machine's kernels are of the device from then on, and none is known.

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file_error.h"
 #include "base/units.h"
 #include "device/cpu/cpu_stream.h"
 #include "format/checksum.h"
 #include "method/recipe.h"
+#include "run/calibrate.h"
 #include "run/calibrate_parts.h"
 #include "run/update_probe.h"
 #include "schedule/kernel_rate.h"
@@ -20,12 +22,13 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kCopyBytes = 128 * kMiB, kCopyPiece = 4 * kMiB;
+constexpr int64_t kCopyPiece = 4 * kMiB;
 // Drives and what lies between answer the first gigabytes faster than a run that lasts: a probe reads and writes on and
 // on over a file that is long, and only the second half of the time counts.
-constexpr int64_t kDiskFileBytes = 2 * kGiB;  // or an eighth of what is free; removing a long file takes long
-constexpr int64_t kDiskWindow = 128 * kMiB;   // at once, through one buffer
-constexpr double kDiskSeconds = 1.5;          // each way
+constexpr int64_t kDiskFileBytes = 2 * kGiB;     // or an eighth of what is free; removing a long file takes long
+constexpr int64_t kDiskWindow = 128 * kMiB;      // at once, through one buffer
+constexpr int64_t kDiskWindowLeast = 16 * kMiB;  // less would be answered by the drive's cache alone
+constexpr double kDiskSeconds = 1.5;             // each way
 constexpr int kDiskDepth = 8;
 constexpr int kUpdateChunks = 2;  // in turns
 constexpr int kHandOvers = 200;
@@ -176,32 +179,39 @@ std::vector<Recipe> updating_recipes() {
 
 }  // namespace
 
-void calibrate_memory(Stream& stream, Machine& machine) {
-    HugeBuffer from(kCopyBytes, true), to(kCopyBytes, true);
+void calibrate_memory(Stream& stream, int64_t copy_bytes, Machine& machine) {
+    HugeBuffer from(copy_bytes, true), to(copy_bytes, true);
     const auto copy = [&](int64_t offset, int64_t bytes) {
         std::memcpy(to.data() + offset, from.data() + offset, static_cast<size_t>(bytes));
     };
     const double by_all = best_seconds([&] {
-        cpu_team(stream).parallel_for(kCopyBytes / kCopyPiece,
+        cpu_team(stream).parallel_for(copy_bytes / kCopyPiece,
                                       [&](int64_t piece, int) { copy(piece * kCopyPiece, kCopyPiece); });
     });
-    machine.memory_bytes_per_s = per_second(2 * kCopyBytes, by_all);
+    machine.memory_bytes_per_s = per_second(2 * copy_bytes, by_all);
     machine.device_memory_bytes_per_s = machine.memory_bytes_per_s;
-    constexpr int64_t kHalf = kCopyBytes / 2;
-    machine.link_up_bytes_per_s = per_second(kHalf, best_seconds([&] { copy(0, kHalf); }));
+    const int64_t half = copy_bytes / 2;
+    machine.link_up_bytes_per_s = per_second(half, best_seconds([&] { copy(0, half); }));
     machine.link_down_bytes_per_s = machine.link_up_bytes_per_s;  // the same copy
-    const double both = best_seconds([&] { at_once([&] { copy(0, kHalf); }, [&] { copy(kHalf, kHalf); }); });
+    const double both = best_seconds([&] { at_once([&] { copy(0, half); }, [&] { copy(half, half); }); });
     // Two threads are not faster than twice one: more is noise.
-    machine.link_both_bytes_per_s = std::min(per_second(2 * kHalf, both), 2 * machine.link_up_bytes_per_s);
+    machine.link_both_bytes_per_s = std::min(per_second(2 * half, both), 2 * machine.link_up_bytes_per_s);
     machine.checksum_bytes_per_s =
-        per_second(kCopyBytes, best_seconds([&] { static_cast<void>(xxh3_64(from.span())); }));
+        per_second(copy_bytes, best_seconds([&] { static_cast<void>(xxh3_64(from.span())); }));
     machine.task_seconds = hand_over_seconds();
+}
+
+int64_t drive_probe_bytes(int64_t free_bytes) {
+    const int64_t window = std::min(kDiskWindow, free_bytes / 2 / kMiB * kMiB);
+    return window < kDiskWindowLeast ? 0 : window;
 }
 
 void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machine) {
     machine.disk_bytes = files.free_bytes(folder);
-    const int64_t windows = std::clamp(machine.disk_bytes / 8, kDiskWindow, kDiskFileBytes) / kDiskWindow;
-    ProbeFile file(files, folder, windows * kDiskWindow, kDiskWindow);
+    const int64_t window = drive_probe_bytes(machine.disk_bytes);
+    if (window == 0) throw no_space_error("probe", folder, 2 * kDiskWindowLeast, machine.disk_bytes);
+    const int64_t windows = std::clamp(machine.disk_bytes / 8, window, kDiskFileBytes) / window;
+    ProbeFile file(files, folder, windows * window, window);
     machine.disk_write_bytes_per_s = sustained_rate(file, [&](int64_t window) { file.write(window); });
     machine.disk_read_bytes_per_s = sustained_rate(file, [&](int64_t window) { file.read(window); });
     machine.disk_mixed_bytes_per_s =
@@ -237,7 +247,9 @@ void calibrate_update(FileSystem& files, const std::string& folder, Stream& stre
         [&] { std::memcpy(to.data(), from.data(), static_cast<size_t>(kTrafficBytes)); }};
     std::optional<ProbeFile> file;
     if (!folder.empty()) {
-        file.emplace(files, folder, 2 * kTrafficBytes, 2 * kTrafficBytes);
+        const int64_t bytes = std::min(2 * kTrafficBytes, drive_probe_bytes(files.free_bytes(folder)));
+        if (bytes == 0) throw no_space_error("probe", folder, 2 * kDiskWindowLeast, files.free_bytes(folder));
+        file.emplace(files, folder, bytes, bytes);
         file->write(0);
         traffic.emplace_back([&] { file->transfer_mixed(0); });
     }

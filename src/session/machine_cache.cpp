@@ -1,5 +1,6 @@
 #include "session/machine_cache.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,17 +12,21 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <optional>
 
 #include "base/activity.h"
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/full_disk.h"
 #include "base/log.h"
+#include "base/shell_word.h"
 #include "base/units.h"
 #include "config/user_folder.h"
 #include "device/cpu/isa.h"
 #include "run/calibrate.h"
 #include "schedule/machine_text.h"
+#include "session/budget.h"
 #include "session/signals.h"
 
 namespace windlass {
@@ -29,6 +34,7 @@ namespace {
 
 // Raised when a probe measures more: what is kept of an older one is left alone.
 constexpr int kProbeVersion = 6, kDeviceProbeVersion = 3;
+constexpr double kAssumedDriveRate = 0.5e9;  // bytes a second: a drive on SATA
 
 std::string read_all(int descriptor) {
     std::string text;
@@ -38,24 +44,67 @@ std::string read_all(int descriptor) {
     return text;
 }
 
-// The forked process. Nothing may leave it upward: a second run of everything that main does would follow.
-// It ends with its parent: an orphan would measure on, and hold the locks that it was forked with.
-[[noreturn]] void calibrate_and_exit(const std::function<Machine()>& probe, int answer, pid_t parent) noexcept {
-    bool is_whole = false;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
+// How the process that measures ends: with a machine as its answer, or with a message.
+enum ProbeEnd : int { kMeasured, kFailed, kNoMemory, kDriveFull };
+
+ProbeEnd measure(const std::function<Machine()>& probe, std::string& answer) {
     try {
-        give_back_signals();
-        const std::string text = machine_text(probe());
-        is_whole = write(answer, text.data(), text.size()) == std::ssize(text);
+        answer = machine_text(probe());
+        return kMeasured;
+    } catch (const MachineError& error) {
+        answer = error.what();
+        return is_disk_full(error) ? kDriveFull : kFailed;
+    } catch (const Error& error) {
+        answer = error.what();
+        return error.code() == ExitCode::no_fit ? kNoMemory : kFailed;
+    } catch (const std::bad_alloc&) {
+        return kNoMemory;
     } catch (const std::exception& error) {
-        log_warning("{}", error.what());
+        answer = error.what();
+        return kFailed;
     }
-    _exit(is_whole ? 0 : 1);
+}
+
+// What it inherits it closes: the locks of a run are held as long as any copy of their descriptors is open, and a run
+// that is killed must be free to start again at once.
+void close_all_but(int kept) {
+    constexpr unsigned kFirst = 3;
+    const auto end = static_cast<unsigned>(kept);
+    if (end > kFirst) close_range(kFirst, end - 1, 0);
+    close_range(std::max(kFirst, end + 1), ~0U, 0);
+}
+
+// If memory runs out, the kernel ends this process first and not the one that waits for it.
+void offer_to_be_killed() {
+    const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    static_cast<void>(!write(file, "1000", 4));
+    close(file);
+}
+
+// The forked process. Nothing may leave it upward: a second run of everything that main does would follow.
+// It ends with its parent: an orphan would measure on.
+[[noreturn]] void calibrate_and_exit(const std::function<Machine()>& probe, int answer, pid_t parent) noexcept {
+    close_all_but(answer);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(kFailed);
+    give_back_signals();
+    offer_to_be_killed();
+    std::string text;
+    const ProbeEnd end = measure(probe, text);
+    const bool is_whole = write(answer, text.data(), text.size()) == std::ssize(text);
+    _exit(is_whole ? end : kFailed);
+}
+
+UserError no_memory(const MemoryLimit& memory) {
+    const std::string name = memory.name.empty() ? "" : fmt::format(" ({})", memory.name);
+    return std::move(UserError(ExitCode::no_fit, "memory", "measuring this machine takes about {}, {} are left{}",
+                               format_bytes(probe_memory(ProbeMemory::small)), format_bytes(memory.left), name)
+                         .hint(memory.name.empty() ? "end other programs" : larger_limit(memory)));
 }
 
 // In a process of its own: what probing takes of memory is neither in this run's peak nor under its limit.
-Machine calibrate_apart(std::string_view what, const std::function<Machine()>& probe) {
+Machine calibrate_apart(std::string_view what, const MemoryLimit& memory, const std::function<Machine()>& probe) {
     const Activity measuring("measuring this machine", 0, {.has_own_line = true});
     int ends[2];
     if (pipe(ends) != 0) throw MachineError("pipe", "probe", errno);
@@ -67,9 +116,14 @@ Machine calibrate_apart(std::string_view what, const std::function<Machine()>& p
     close(ends[0]);
     int status = 0;
     waitpid(child, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        throw UserError(ExitCode::storage, what.empty() ? "probe" : what, "this machine could not be measured");
-    return parse_machine(text, "probe");
+    const int end = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
+    if (end == kMeasured) return parse_machine(text, "probe");
+    if (end == kDriveFull) throw MachineError("probe", what, ENOSPC);
+    // A library that was refused memory may end by any signal.
+    if (end == kNoMemory || (WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || !memory.name.empty())))
+        throw no_memory(memory);
+    throw UserError(ExitCode::storage, what.empty() ? "probe" : what, "this machine could not be measured{}{}",
+                    text.empty() ? "" : ": ", text);
 }
 
 void note(const MachineError& error) {
@@ -123,17 +177,52 @@ std::string machine_cache_path(const std::string& disk_folder, int threads) {
     return cache.empty() ? "" : fmt::format("{}/{}.txt", cache, name);
 }
 
-Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
-    if (!disk_folder.empty()) files.make_folders(disk_folder);
+bool has_room_to_measure(FileSystem& files, const std::string& disk_folder) {
+    return disk_folder.empty() || drive_probe_bytes(files.free_bytes(disk_folder)) > 0;
+}
+
+void assume_drive(FileSystem& files, const std::string& disk_folder, Machine& machine) {
+    machine.disk_bytes = 0;  // a refusal then offers another folder, not another machine
+    machine.disk_read_bytes_per_s = machine.disk_write_bytes_per_s = machine.disk_mixed_bytes_per_s = kAssumedDriveRate;
+    machine.drives = 1;
+    log_warning(
+        "{}: {} are free, too little to measure the drive; {:.0f} MB/s are assumed. Try: free some space, then "
+        "windlass doctor --ssd {}",
+        disk_folder, format_bytes(files.free_bytes(disk_folder)), kAssumedDriveRate * 1e-6, shell_word(disk_folder));
+}
+
+namespace {
+
+// Kept where there is a cache.
+Machine measure_machine(FileSystem& files, const std::string& disk_folder, int threads) {
     const std::string path = machine_cache_path(disk_folder, threads);
-    if (const std::optional<Machine> kept = kept_machine(files, path)) return *kept;
     if (has_cache(files, path))
         log_info("measuring this machine, once; kept in {}", path);
     else
         log_info("measuring this machine");
+    const MemoryLimit memory = memory_limit(files, threads);
+    if (!memory.name.empty() && memory.left < probe_memory(ProbeMemory::small)) throw no_memory(memory);
+    const ProbeMemory size = memory.left < probe_memory(ProbeMemory::usual) ? ProbeMemory::small : ProbeMemory::usual;
     const Machine machine =
-        calibrate_apart(disk_folder, [&] { return calibrate_machine(files, disk_folder, threads); });
+        calibrate_apart(disk_folder, memory, [&] { return calibrate_machine(files, disk_folder, threads, size); });
     keep(files, path, machine);
+    return machine;
+}
+
+}  // namespace
+
+Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads) {
+    if (!disk_folder.empty()) files.make_folders(disk_folder);
+    const std::string path = machine_cache_path(disk_folder, threads);
+    if (const std::optional<Machine> kept = kept_machine(files, path)) return *kept;
+    try {
+        if (has_room_to_measure(files, disk_folder)) return measure_machine(files, disk_folder, threads);
+    } catch (const MachineError& error) {
+        if (disk_folder.empty() || !is_disk_full(error)) throw;  // filled meanwhile
+    }
+    // Without its drive: assumed rates are not kept.
+    Machine machine = known_machine(files, "", threads);
+    assume_drive(files, disk_folder, machine);
     return machine;
 }
 
@@ -142,6 +231,17 @@ void keep_machine(FileSystem& files, const std::string& disk_folder, int threads
 }
 
 namespace {
+
+// A drive that was measured has a size.
+bool is_drive_assumed(const Machine& machine) {
+    return machine.disk_bytes == 0 && machine.disk_read_bytes_per_s > 0;
+}
+
+Machine without_drive(Machine machine) {
+    machine.disk_read_bytes_per_s = machine.disk_write_bytes_per_s = machine.disk_mixed_bytes_per_s = 0;
+    machine.drives = 0;
+    return machine;
+}
 
 // Of many models: those of the others are measured again when they are needed.
 void keep_these(std::span<const KernelCase> cases, Machine& machine) {
@@ -190,13 +290,16 @@ void add_kernels(FileSystem& files, const std::string& disk_folder, std::span<co
     };
     Machine more;
     try {
-        more = calibrate_apart("", probe);
+        more = calibrate_apart("", memory_limit(files, threads), probe);
     } catch (const UserError& error) {
         log_warning("predictions go by the rates of large products: {}", error.what());
         return;
     }
     keep_these(cases, more);
-    keep(files, machine_cache_path(disk_folder, threads), more);
+    if (is_drive_assumed(more))
+        keep(files, machine_cache_path("", threads), without_drive(more));
+    else
+        keep(files, machine_cache_path(disk_folder, threads), more);
     machine = std::move(more);
 }
 

@@ -15,8 +15,14 @@ namespace windlass {
 // Where the probe of this instruction set, thread count and drive is kept; empty where there is no cache.
 std::string machine_cache_path(const std::string& disk_folder, int threads);
 
-// The kept probe, or a new one (a few seconds) with a line that says so. disk_folder may be empty.
+// The kept probe, or a new one (a few seconds) with a line that says so. disk_folder may be empty. A drive without room
+// for a probe is assumed (assume_drive). Throws UserError(no_fit) where a probe needs more memory than is left.
 Machine known_machine(FileSystem& files, const std::string& disk_folder, int threads);
+
+// Whether a drive has room for a probe; true without one.
+bool has_room_to_measure(FileSystem& files, const std::string& disk_folder);
+// The rates of a usual drive, of unknown size, with a warning.
+void assume_drive(FileSystem& files, const std::string& disk_folder, Machine& machine);
 
 // Keeps one that was measured elsewhere. A cache that cannot be written is a note.
 void keep_machine(FileSystem& files, const std::string& disk_folder, int threads, const Machine& machine);

@@ -165,5 +165,27 @@ TEST(Limits, OfAControlGroupAreKeptOrRefused) {
     EXPECT_THAT(refused.err, HasSubstr("or: more memory for the control group"));
 }
 
+// Nothing was measured yet: probing the machine does not exceed the group either.
+TEST(Limits, OfAControlGroupHoldTheProbeToo) {
+    const MemoryGroup group(260 * kMiB);  // less than a probe usually takes
+    if (!group.is_there()) GTEST_SKIP() << "may not make a control group";
+    Sandbox sandbox;
+    Command command = sandbox.train(limited_settings(sandbox, {"lora", {{"adapter", "lora"}}}));
+    command.environment["XDG_CACHE_HOME"] = sandbox / "empty";
+    const Finished finished = run(group.with(command));
+    EXPECT_EQ(finished.code, 0) << describe(finished);
+    EXPECT_THAT(finished.err, HasSubstr("measuring this machine"));
+}
+
+TEST(Limits, ThatLeaveLessThanAProbeTakesAreNamed) {
+    Sandbox sandbox;
+    Command command = sandbox.train(limited_settings(sandbox, {"lora", {{"adapter", "lora"}}}));
+    command.environment["XDG_CACHE_HOME"] = sandbox / "empty";
+    const Finished finished = run(in_shell(fmt::format("ulimit -d {}", 200 * 1024), command));
+    EXPECT_EQ(finished.code, kNoFit) << describe(finished);
+    EXPECT_THAT(finished.err, HasSubstr("measuring this machine takes"));
+    EXPECT_THAT(finished.err, HasSubstr("Try: ulimit -d unlimited"));
+}
+
 }  // namespace
 }  // namespace windlass::cli

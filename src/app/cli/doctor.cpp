@@ -224,8 +224,14 @@ ExitCode run_doctor(const DoctorArgs& args) {
     const int threads = args.threads > 0 ? args.threads : default_threads(files);
     log_info("measuring processor and memory{}, which takes some seconds",
              args.ssd_dir.empty() ? "" : fmt::format(", and the drive of {}", args.ssd_dir));
-    Machine machine = calibrate_machine(files, args.ssd_dir, threads);
-    keep_machine(files, args.ssd_dir, threads, machine);
+    const bool has_room = has_room_to_measure(files, args.ssd_dir);
+    const std::string drive = has_room ? args.ssd_dir : "";
+    Machine machine = calibrate_machine(files, drive, threads);
+    keep_machine(files, drive, threads, machine);
+    if (!has_room) {
+        assume_drive(files, args.ssd_dir, machine);
+        machine.disk_bytes = files.free_bytes(args.ssd_dir);
+    }
     std::vector<Finding> found = examine(args, machine);
     if (device.kind == DeviceKind::cuda) {
         measure_device(files, device, {}, machine);

@@ -8,9 +8,11 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "model/families.h"
 #include "run/calibrate_parts.h"
 #include "schedule/machine_text.h"
+#include "tests/fault_files.h"
 #include "tests/sanitizer.h"
 #include "tests/unit/base/temp_folder.h"
 
@@ -106,6 +108,33 @@ TEST(Calibrate, FillsEveryRate) {
     EXPECT_LE(machine.update_busy_factor, 1);
     EXPECT_THAT(real_files().list(folder.path()), testing::ElementsAre(".windlass-probe"));
     EXPECT_EQ(read_text(real_files(), other, 100), "in use");
+}
+
+TEST(Calibrate, TakesNoMoreThanHalfOfASmallDrive) {
+    EXPECT_EQ(drive_probe_bytes(kGiB), 128 * kMiB);
+    EXPECT_EQ(drive_probe_bytes(200 * kMiB), 100 * kMiB);
+    EXPECT_EQ(drive_probe_bytes(33 * kMiB), 16 * kMiB);
+    EXPECT_EQ(drive_probe_bytes(31 * kMiB), 0);
+    EXPECT_EQ(drive_probe_bytes(0), 0);
+    FaultFiles files("/drive");
+    files.set_capacity(40 * kMiB);
+    files.make_folders("/drive");
+    Machine machine;
+    calibrate_disk(files, "/drive", machine);
+    EXPECT_EQ(machine.disk_bytes, 40 * kMiB);
+    EXPECT_GT(machine.disk_read_bytes_per_s, 0);
+    EXPECT_GT(machine.disk_write_bytes_per_s, 0);
+    EXPECT_GT(machine.disk_mixed_bytes_per_s, 0);
+    files.set_capacity(20 * kMiB);
+    EXPECT_THROW(calibrate_disk(files, "/drive", machine), MachineError);
+}
+
+TEST(Calibrate, CopiesLessWhereMemoryIsShort) {
+    EXPECT_LT(probe_memory(ProbeMemory::small), probe_memory(ProbeMemory::usual));
+    if (is_sanitized()) GTEST_SKIP() << "FillsEveryRate measures the same";
+    const Machine machine = calibrate_machine(real_files(), "", 1, ProbeMemory::small);
+    EXPECT_GT(machine.memory_bytes_per_s, 0);
+    EXPECT_GT(machine.checksum_bytes_per_s, 0);
 }
 
 // In every direction, with every kind of kernel that is measured.
