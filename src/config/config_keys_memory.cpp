@@ -128,7 +128,7 @@ std::vector<ConfigKey> tier_keys() {
          .resume = OnResume::free,
          .field = &Config::ssd_space,
          .group = kMemory,
-         .help = "disk limit of the working store; a share is of free disk space"},
+         .help = "disk limit of the working store; a share is of free disk space, with the run's own store on top"},
         {.name = "ssd_writes",
          .resume = OnResume::free,
          .field = &Config::ssd_writes,

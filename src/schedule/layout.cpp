@@ -6,6 +6,7 @@
 #include "base/index.h"
 #include "format/store.h"
 #include "schedule/numerics.h"
+#include "schedule/store_room.h"
 #include "tensor/nf4_levels.h"
 
 namespace windlass {
@@ -88,8 +89,7 @@ StoreLayout store_layout(const TrainedModel& model, const Recipe& recipe, int ve
 }
 
 int64_t working_store_bytes(const TrainedModel& model, const Recipe& recipe) {
-    constexpr int64_t kMetaRoom = int64_t{1} << 20;  // what is not known yet: which run it is, some kilobytes
-    return Store::file_bytes(store_layout(model, recipe, 2, "")) + kMetaRoom;
+    return Store::file_bytes(store_layout(model, recipe, 2, "")) + kStoreMetaRoom;
 }
 
 std::vector<int> store_order(const ModelSpec& model) {

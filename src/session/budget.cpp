@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "run/working_store.h"
+#include "schedule/store_room.h"
 #include "session/control_group.h"
 #include "session/kernel_text.h"
 #include "session/session.h"
@@ -63,6 +64,17 @@ void keep_within(MemoryLimit& memory, int64_t available, const Config& config, B
     const int64_t most = available - (emulates ? budgets.device : 0);
     if (!is_share(config.ram) && budgets.ram <= most) memory.name = "";
     budgets.ram = std::min(budgets.ram, most);
+}
+
+// What an earlier part of the run left there is the run's: it continues with it, or begins by removing it. A share is
+// of what is free, the run's own on top: a share of both would not hold the store of a run whose drive is full.
+int64_t disk_limit(FileSystem& files, const Config& config) {
+    files.make_folders(config.ssd_dir);
+    const int64_t free = std::max<int64_t>(1, files.free_bytes(config.ssd_dir));  // a share of nothing is an error
+    const int64_t allowed = limited(config.ssd_space, "ssd_space", free);
+    const std::string store = working_store_path(config);
+    if (!is_share(config.ssd_space) || store.empty()) return allowed;
+    return allowed + store_file_bytes(files, store) + (files.exists(store) ? kStoreMetaRoom : 0);
 }
 
 // Free pages of the heap go back first: else a machine or a token cache that had to be made counts for the whole run,
@@ -122,11 +134,7 @@ Budgets resolve_budgets(FileSystem& files, const Config& config, int threads, Me
             : device_limit(config, available, kDeviceShareBesideDisplay);  // cpu:emulate: next to the host's
     keep_within(memory, available, config, budgets);
     if (config.ssd_dir.empty()) return budgets;
-    files.make_folders(config.ssd_dir);
-    // What an earlier part of the run left there is the run's: it continues with it, or begins by removing it.
-    const std::string store = working_store_path(config);
-    const int64_t own = store.empty() ? 0 : store_file_bytes(files, store);
-    budgets.disk = limited(config.ssd_space, "ssd_space", files.free_bytes(config.ssd_dir) + own);
+    budgets.disk = disk_limit(files, config);
     return budgets;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/cli/provoked.h"
 #include "tests/cli/small_disk.h"
@@ -289,6 +290,36 @@ TEST(FullDisk, SmallDrivesAreMeasuredInLessOrAssumed) {
         EXPECT_EQ(drive_warnings(finished.err), warnings) << finished.err;
         EXPECT_EQ(std::ssize(kept_drives(sandbox)), 1 - warnings) << "what is assumed is not kept";
     }
+}
+
+void fill_drive(const std::string& folder) {
+    std::ofstream file(folder + "/other", std::ios::binary);
+    const std::string piece(4096, 'x');
+    while (file.write(piece.data(), std::ssize(piece)).flush()) continue;
+    ASSERT_EQ(fs::space(folder).available, 0u);
+}
+
+TEST(FullDisk, ARunContinuesFromItsOwnStore) {
+    Sandbox sandbox;
+    const SmallDisk disk(sandbox / "ssd", 64 << 20);
+    if (!disk.is_mounted()) GTEST_SKIP() << "may not mount a small disk";
+    Settings settings = sandbox.training_on_disk();
+    settings["save_steps"] = "null";  // or a checkpoint would replace the store
+    must_succeed(sandbox.train(settings));
+    fill_drive(sandbox / "ssd");
+    const auto resume = [&](const char* steps) {
+        fs::remove_all(sandbox.out() + "/final");
+        settings["max_steps"] = steps;
+        const Finished finished = must_succeed(sandbox.train(settings, {"--resume"}));
+        EXPECT_THAT(finished.err, testing::HasSubstr("working store"));
+        EXPECT_TRUE(fs::exists(sandbox.out() + "/final/model.safetensors"));
+        return finished.err;
+    };
+    EXPECT_EQ(drive_warnings(resume("4")), 0);
+    // By another user, or where the drive has a new number: its rates are not kept.
+    forget_drives(sandbox);
+    EXPECT_EQ(drive_warnings(resume("6")), 1);
+    EXPECT_THAT(kept_drives(sandbox), testing::IsEmpty());
 }
 
 TEST(Lock, OneProcessAtATimeWritesIntoAFolder) {

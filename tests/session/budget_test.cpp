@@ -1,4 +1,4 @@
-// What a run may use: no more than the limits of its process leave.
+// What a run may use: a share of what is free, its own store on top, and no more than the limits of its process.
 #include "session/budget.h"
 
 #include <gmock/gmock.h>
@@ -8,15 +8,47 @@
 
 #include <functional>
 
+#include "base/file_error.h"
 #include "base/units.h"
+#include "schedule/store_room.h"
 #include "session/session.h"
 #include "tests/sanitizer.h"
+#include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
 namespace {
 
 using BudgetTest = TrainTest;
+
+class DriveWithRoom : public PassingFiles {
+  public:
+    explicit DriveWithRoom(int64_t bytes) : free_(bytes) {}
+    int64_t free_bytes(const std::string&) override { return free_; }
+
+  private:
+    int64_t free_;
+};
+
+int64_t disk_budget(const Config& config, int64_t free) {
+    DriveWithRoom files(free);
+    MemoryLimit memory{.left = kGiB, .whole = kGiB};
+    return resolve_budgets(files, config, 1, memory).disk;
+}
+
+TEST_F(BudgetTest, AShareOfADriveIsOfWhatIsFreeWithTheRunsOwnStoreOnTop) {
+    Config settings = config("run", {{"ssd_dir", at("ssd")}, {"ssd_space", "50%"}});
+    EXPECT_EQ(disk_budget(settings, 1000), 500);
+    real_files().make_folders(at("ssd"));
+    write_text_atomic(real_files(), working_store_path(settings), std::string(3000, 'x'));
+    // Plans reserve room for what a store that exists has already.
+    EXPECT_EQ(disk_budget(settings, 1000), 3500 + kStoreMetaRoom);
+    // A drive that is full: its own store is what the run continues from.
+    EXPECT_EQ(disk_budget(settings, 0), 3000 + kStoreMetaRoom);
+    // A size is of everything.
+    settings = config("run", {{"ssd_dir", at("ssd")}, {"ssd_space", "2000B"}});
+    EXPECT_EQ(disk_budget(settings, 1000), 2000);
+}
 
 Budgets under(const Config& config, MemoryLimit& memory) {
     return resolve_budgets(real_files(), config, 1, memory);
