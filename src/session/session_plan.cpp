@@ -62,6 +62,7 @@ struct Draft {
 struct PlannedDraft {
     Draft draft;
     Planned planned;
+    std::optional<NoFit> exact;  // why not the most exact format of the state, where that does not fit
 };
 using Outcome = std::variant<PlannedDraft, NoFit>;
 
@@ -124,7 +125,7 @@ class ShapeSearch {
         if (best_ && planned.mean_seconds >= best_->planned.mean_seconds) return std::nullopt;
         rival_ = Rival{planned.plan.policy, planned.choice, planned.mean_seconds};
         best_shape_ = shape;
-        best_ = PlannedDraft{std::move(choice), std::move(planned)};
+        best_ = PlannedDraft{std::move(choice), std::move(planned), std::nullopt};
         return std::nullopt;
     }
 
@@ -149,13 +150,18 @@ bool leaves_format_open(const Session& session, const std::optional<RunState>& r
 Outcome plan_formats(const Session& session, const std::optional<RunState>& recorded, const Draft& draft) {
     if (!leaves_format_open(session, recorded)) return plan_shapes(session, recorded, draft);
     Outcome outcome;
+    std::optional<NoFit> exact;
     // The most exact first: the format changes the numerics, so a coarser one is taken only if the plan needs it.
     for (const StateFormat format : kStateFormats) {
         Draft choice = draft;
         choice.options.state_format = choice.numerics.state_format = format;
         choice.recipe = make_recipe(session.config.method, choice.options);
         outcome = plan_shapes(session, recorded, choice);
-        if (std::holds_alternative<PlannedDraft>(outcome)) break;
+        if (auto* found = std::get_if<PlannedDraft>(&outcome)) {
+            found->exact = std::move(exact);
+            break;
+        }
+        if (!exact) exact = std::get<NoFit>(outcome);
     }
     if (auto* none = std::get_if<NoFit>(&outcome))  // of the format that was tried last
         none->needs += fmt::format(" (with state_format {})", state_format_name(*std::rbegin(kStateFormats)));
@@ -194,6 +200,15 @@ Draft draft_of(const Session& session) {
     Draft draft{session.method_options, session.recipe, session.numerics(), session.request};
     draft.request.budgets.step_disk_writes = step_disk_writes(session);
     return draft;
+}
+
+// The same command gives other weights where there is more room: said with what the room was.
+std::string note_of_format(StateFormat format, const NoFit& exact) {
+    const std::string_view finest = state_format_name(kStateFormats[0]);
+    return fmt::format(
+        "state_format is {}, which changes the result: with {} the run needs at least {}, and allowed are {}. Try: "
+        "--state-format {}, to be refused instead",
+        state_format_name(format), finest, exact.needs, exact.allowed, finest);
 }
 
 // It changes the bits all the same: placement decides none of them, so nothing is refused.
@@ -266,10 +281,7 @@ PlanChoice choose_plan(const Session& session, const std::optional<RunState>& re
                       .request = std::move(found.draft.request),
                       .planned = std::move(found.planned)};
     chosen.request.should_stop = nullptr;
-    if (opens_format && chosen.options.state_format != kStateFormats[0])
-        chosen.notes.push_back(fmt::format("state_format is {}: with {} nothing fits",
-                                           state_format_name(chosen.options.state_format),
-                                           state_format_name(kStateFormats[0])));
+    if (opens_format && found.exact) chosen.notes.push_back(note_of_format(chosen.options.state_format, *found.exact));
     if (opens_directions && chosen.options.directions > 1)
         chosen.notes.push_back(
             fmt::format("directions is {}: most of a step, {}, is moving weights, once for all of them",

@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 
 #include "base/file_error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "schedule/store_room.h"
 #include "session/session.h"
@@ -86,6 +88,42 @@ TEST_F(BudgetTest, ARefusalNamesTheLimit) {
     name_limit({.left = 5, .whole = kGiB, .name = "ulimit -v"}, none);
     EXPECT_EQ(none.allowed, "1 GiB of memory (memory: ulimit -v of 1.00 GiB)");
     EXPECT_THAT(none.ways_out.back(), testing::HasSubstr("ulimit -v unlimited"));
+}
+
+// The same command gives other weights where there is less room: one line says so, with the room.
+TEST_F(BudgetTest, ANarrowedStateFormatIsNamedWithItsBudget) {
+    Json model = parse_json(bytes("model/config.json"), "config.json", ExitCode::internal);
+    model.update({{"hidden_size", 256}, {"intermediate_size", 704}, {"num_hidden_layers", 8}});
+    std::filesystem::create_directories(at("larger"));
+    write("larger/config.json", model.dump());  // enough to plan
+    for (const char* file : {"/tokenizer.json", "/tokenizer_config.json"})
+        std::filesystem::copy_file(at("model") + file, at("larger") + file);
+    const auto planned = [&](const Settings& changes) {
+        Settings settings = {{"model", at("larger")}, {"policy", "three_tier"}, {"ssd_dir", at("ssd")}};
+        settings.insert(changes.begin(), changes.end());
+        return prepare_session(files_, config("run", settings), std::nullopt, ConfigUse::plan, KeptPlans::ignored);
+    };
+    const auto notes_of_format = [](const Session& session) {
+        std::vector<std::string> notes;
+        for (const std::string& note : session.notes)
+            if (note.starts_with("state_format")) notes.push_back(note);
+        return notes;
+    };
+    const Session roomy = planned({});
+    EXPECT_THAT(notes_of_format(roomy), testing::IsEmpty());
+    // Somewhere below, the exact format does not fit any more.
+    for (int64_t space = roomy.planned.disk_bytes; space > 0; space -= roomy.planned.disk_bytes / 16) {
+        const std::string size = fmt::format("{}B", space);
+        const Session session = planned({{"ssd_space", size}, {"state_format", "auto"}, {"ram", "80%"}});
+        if (session.numerics().state_format == kStateFormats[0]) continue;
+        EXPECT_THAT(
+            notes_of_format(session),
+            testing::ElementsAre(testing::AllOf(
+                testing::HasSubstr("which changes the result: with fp32 the run needs at least"),
+                testing::HasSubstr(fmt::format("and {} of disk. Try: --state-format fp32", format_bytes(space))))));
+        return;
+    }
+    ADD_FAILURE() << "the exact format fits everywhere";
 }
 
 // In a process of its own, whose limits may be lowered: what `holds` says of it there.
