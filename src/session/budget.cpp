@@ -108,6 +108,13 @@ std::string larger_limit(const MemoryLimit& limit) {
 
 void name_limit(const MemoryLimit& limit, NoFit& none) {
     if (limit.name.empty()) return;
+    // More memory than the limit leaves is no way out.
+    constexpr std::string_view kRam = "--ram ";
+    std::erase_if(none.ways_out, [&](const std::string& way) {
+        if (!way.starts_with(kRam)) return false;
+        const std::string size = way.substr(kRam.size(), way.find(' ', kRam.size()) - kRam.size());
+        return parse_bytes(size, kRam) > limit.left + private_memory();
+    });
     none.allowed += fmt::format(" (memory: {} of {})", limit.name, format_bytes(limit.whole));
     none.ways_out.push_back(larger_limit(limit));
 }

@@ -23,7 +23,8 @@ struct MemoryLimit {
 MemoryLimit memory_limit(FileSystem& files, int threads);
 // How to raise it, to be typed.
 std::string larger_limit(const MemoryLimit& limit);
-// Says in a refusal that this limit, not the machine, is what memory is short of; nothing if it has no name.
+// Says in a refusal that this limit, not the machine, is what memory is short of, and leaves out what it would not
+// allow; nothing if it has no name.
 void name_limit(const MemoryLimit& limit, NoFit& none);
 // Private memory of this process that is resident now.
 int64_t private_memory();
