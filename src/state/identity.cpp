@@ -204,7 +204,7 @@ Identity read_identity(const Json& json) {
     s.method = json.at("method").get<std::string>();
     s.data_fingerprint = json.at("data").get<std::string>();
     s.eval_fingerprint = text("eval_data");
-    s.model_config = json.at("model_config").get<Texts>();
+    s.model_config = json.value("model_config", Texts());
     s.base_checksum = text("base_checksum");
     s.directions = json.contains("directions") ? small(json.at("directions")) : 1;
     s.coefficients = {text("products"), text("products_library"), text("rope"), text("libm")};
