@@ -41,6 +41,7 @@ enum class FileRole {
     store,     // binary or long, with checksums inside
     settings,  // run.yaml: a user's to change, within what a run may be resumed with
     unread,    // what it says is for people, or for other programs
+    untried,   // a machine's rates: placement follows from them, and damaged ones are measured again, which takes long
 };
 
 FileRole role_of(const std::string& path) {
@@ -67,7 +68,8 @@ FileRole role_of(const std::string& path) {
     };
     for (const auto& [end, role] : roles)
         if (path.ends_with(end)) return role;
-    for (const char* const part : {"/events.out.tfevents.", "/refresh-", "/machine-"})
+    if (path.find("/machine-") != path.npos) return FileRole::untried;
+    for (const char* const part : {"/events.out.tfevents.", "/refresh-"})
         if (path.find(part) != path.npos) return FileRole::unread;
     ADD_FAILURE() << path << " has no role";
     return FileRole::unread;
@@ -203,6 +205,7 @@ void ReadBack::try_all() {
         for (const auto& entry : fs::recursive_directory_iterator(at("kept/") + place)) {
             if (!entry.is_regular_file() || entry.file_size() == 0) continue;
             const std::string path = fs::relative(entry.path(), at("kept"));
+            if (role_of(path) == FileRole::untried) continue;
             for (const size_t bit : bits_of(path)) try_bit(path, bit);
         }
     }
