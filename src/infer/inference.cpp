@@ -57,7 +57,7 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config,
         throw;
     }
     if (planned_.plan.store) store_path_ = fmt::format("{}/inference-{}.wls", config.ssd_dir, getpid());
-    if (config.was_given("ram")) enforce_memory(local.budgets.ram, threads);
+    if (config.was_given("ram")) enforced_.emplace(local.budgets.ram, threads);
     engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model,
                                                           .recipe = recipe,
                                                           .numerics = numerics,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "data/open_model.h"
 #include "plan/planner.h"
 #include "run/engine.h"
+#include "session/budget.h"
 #include "tokenizer/tokenizer.h"
 
 namespace windlass {
@@ -39,6 +41,7 @@ class Inference {
     FileSystem& files_;
     Planned planned_;
     std::string store_path_;
+    std::optional<EnforcedMemory> enforced_;
     std::unique_ptr<Engine> engine_;
 };
 

@@ -159,7 +159,7 @@ double device_memory_share(const Machine& machine) {
     return machine.device_has_display ? kDeviceShareBesideDisplay : kDeviceShare;
 }
 
-void enforce_memory(int64_t ram, int threads) {
+EnforcedMemory::EnforcedMemory(int64_t ram, int threads) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     static_cast<void>(ram), static_cast<void>(threads);
 #else
@@ -168,10 +168,18 @@ void enforce_memory(int64_t ram, int threads) {
     const auto limit = static_cast<rlim_t>(ram + reserved + kThreadStack * (threads + kExtraThreads));
     rlimit current{};
     if (getrlimit(RLIMIT_DATA, &current) != 0) return;
+    before_ = current.rlim_cur;
     current.rlim_cur = std::min(limit, current.rlim_cur);  // which is no more than rlim_max
     if (setrlimit(RLIMIT_DATA, &current) != 0)
         log_warning("the memory budget cannot be enforced: {}", std::strerror(errno));
 #endif
+}
+
+EnforcedMemory::~EnforcedMemory() {
+    rlimit current{};
+    if (!before_ || getrlimit(RLIMIT_DATA, &current) != 0) return;
+    current.rlim_cur = *before_;
+    setrlimit(RLIMIT_DATA, &current);  // up to the hard limit, which was not changed, any process may
 }
 
 int default_threads(FileSystem& files) {

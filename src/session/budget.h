@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -45,10 +46,19 @@ Budgets machine_budgets(const Machine& machine, const Config& config, int thread
 inline constexpr double kDeviceShareBesideDisplay = 0.5, kDeviceShare = 0.9;
 double device_memory_share(const Machine& machine);
 
-// Makes allocations that would bring the process above `ram` bytes of private memory fail, by RLIMIT_DATA. Reserved
-// but untouched memory (thread stacks) counts there, so the limit leaves room for `threads` of them. Does nothing in
-// builds with sanitizers, which do not start under such a limit.
-void enforce_memory(int64_t ram, int threads);
+// While it lives, allocations that would bring the process above `ram` bytes of private memory fail, by RLIMIT_DATA; a
+// lower limit stays. Reserved but untouched memory (thread stacks) counts there, so the limit leaves room for `threads`
+// of them. Does nothing in builds with sanitizers, which do not start under such a limit.
+class EnforcedMemory {
+  public:
+    EnforcedMemory(int64_t ram, int threads);
+    EnforcedMemory(const EnforcedMemory&) = delete;
+    EnforcedMemory& operator=(const EnforcedMemory&) = delete;
+    ~EnforcedMemory();  // the limit is what it was: no later run of this process takes it for the user's
+
+  private:
+    std::optional<uint64_t> before_;
+};
 
 // Threads that a run uses when none are given: one per core that this process may use, at most as many as the quota
 // of its control groups has whole processors.

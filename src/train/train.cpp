@@ -369,9 +369,10 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
     keep_changed_texts(files, session, folder);
     // An emulated device's memory is the process's too.
+    std::optional<EnforcedMemory> enforced;
     if (config.was_given("ram"))
-        enforce_memory(session.request.budgets.ram + session.planned.device_bytes,
-                       session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
+        enforced.emplace(session.request.budgets.ram + session.planned.device_bytes,
+                         session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
     return end_run(files, session, folder, run_steps(files, session, folder, start, trace));
 }
 

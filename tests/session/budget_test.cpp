@@ -136,6 +136,11 @@ bool in_a_process(const std::function<bool()>& holds) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+rlim_t soft_limit() {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_DATA, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 bool lower(__rlimit_resource resource, int64_t bytes) {
     const rlimit limit{static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
     return ::setrlimit(resource, &limit) == 0;
@@ -162,9 +167,21 @@ TEST_F(BudgetTest, EnforcingABudgetRaisesNoLimit) {
     EXPECT_TRUE(in_a_process([] {
         const rlimit soft{rlim_t{kGiB}, RLIM_INFINITY};
         if (::setrlimit(RLIMIT_DATA, &soft) != 0) return false;
-        enforce_memory(16 * kGiB, 1);
-        rlimit after{};
-        return ::getrlimit(RLIMIT_DATA, &after) == 0 && after.rlim_cur == rlim_t{kGiB};
+        const EnforcedMemory enforced(16 * kGiB, 1);
+        return soft_limit() == rlim_t{kGiB};
+    }));
+}
+
+// Else the next run of a process would take it for a limit of the user's.
+TEST_F(BudgetTest, ABudgetIsEnforcedNoLongerThanItsRun) {
+    if (is_sanitized()) GTEST_SKIP() << "sanitizers do not run under a data limit";
+    EXPECT_TRUE(in_a_process([] {
+        const rlim_t before = soft_limit();
+        {
+            const EnforcedMemory enforced(kGiB, 1);
+            if (soft_limit() >= before) return false;
+        }
+        return soft_limit() == before;
     }));
 }
 
