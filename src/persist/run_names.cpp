@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
 #include "base/file_error.h"
 #include "config/run_place.h"
 #include "data/generation_config.h"
 #include "format/manifest.h"
 #include "format/side_files.h"
+#include "method/phase.h"
 #include "persist/export_request.h"
 #include "persist/run_folder.h"
 #include "persist/trajectory_log.h"
@@ -72,6 +74,11 @@ bool is_event_file(std::string_view name) {
     return rest->empty();
 }
 
+// "refresh-12.json"
+bool is_report(std::string_view name, const Phase& phase) {
+    return is_one_of(after_number(name, fmt::format("{}-", phase.name)), {".json", ".json.tmp"});
+}
+
 // "export-reply-4321-1732800000000000000"
 bool is_reply(std::string_view name) {
     const std::optional<std::string_view> rest = after_number(name, kExportReplyPrefix);
@@ -84,12 +91,11 @@ bool is_of_a_run(FileSystem& files, const std::string& run_folder, std::string_v
     if (std::ranges::find(kPlainNames, name) != std::end(kPlainNames)) return true;
     if (is_event_file(name) || is_reply(name)) return true;
     if (is_one_of(after_number(name, "bad-batch-"), {".json", ".json.tmp"})) return true;
-    if (is_one_of(after_number(name, "refresh-"), {".json", ".json.tmp"})) return true;
+    if (std::ranges::any_of(all_phases(), [&](const Phase* phase) { return is_report(name, *phase); })) return true;
     if (is_one_of(after_number(name, "export-"), {"", ".tmp-writing", ".tmp-replaced"})) return true;
     if (name == "final.tmp-writing" || name == "final.tmp-replaced" || name == "final.tmp-manifest") return true;
-    const std::optional<std::string_view> checkpoint = after_number(name, "checkpoint-");
-    if (checkpoint == ".tmp") return true;  // a kill may leave any part of it
-    const bool is_checkpoint = is_one_of(checkpoint, {"", ".replaced"}) || is_undone(name);
+    if (is_unfinished_checkpoint(name)) return true;  // a kill may leave any part of it
+    const bool is_checkpoint = is_one_of(after_number(name, "checkpoint-"), {"", ".replaced"}) || is_undone(name);
     return is_checkpoint && holds_checkpoint(files, path_in(run_folder, name));
 }
 

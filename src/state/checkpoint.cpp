@@ -18,6 +18,7 @@ constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kUnfinished = ".tmp";
 constexpr std::string_view kReplaced = ".replaced";  // until the new one of that step has its name
 
+// Of a checkpoint, or one that was replaced.
 std::optional<int64_t> step_of(std::string_view name) {
     if (!name.starts_with(kPrefix)) return std::nullopt;
     name.remove_prefix(kPrefix.size());
@@ -73,6 +74,10 @@ void remove_whole(FileSystem& files, const std::string& run_folder, const std::s
 
 }  // namespace
 
+bool is_unfinished_checkpoint(std::string_view name) {
+    return name.ends_with(kUnfinished) && step_of(name.substr(0, name.size() - kUnfinished.size()));
+}
+
 std::vector<CheckpointPlace> list_checkpoints(FileSystem& files, const std::string& run_folder) {
     std::vector<CheckpointPlace> places;
     if (!files.exists(run_folder)) return places;
@@ -122,9 +127,9 @@ std::string checkpoint_path(const std::string& run_folder, int64_t step) {
 void remove_unfinished_checkpoints(FileSystem& files, const std::string& run_folder) {
     for (const std::string& name : files.list(run_folder)) {
         const std::string path = fmt::format("{}/{}", run_folder, name);
-        const bool is_old = name.ends_with(kReplaced);
-        const bool is_over = is_old && files.exists(path.substr(0, path.size() - kReplaced.size()));
-        if (name.starts_with(kPrefix) && (name.ends_with(kUnfinished) || is_over)) files.remove_tree(path);
+        if (is_unfinished_checkpoint(name)) files.remove_tree(path);
+        const bool is_old = name.ends_with(kReplaced) && step_of(name);
+        if (is_old && files.exists(path.substr(0, path.size() - kReplaced.size()))) files.remove_tree(path);
     }
 }
 

@@ -41,7 +41,10 @@ int64_t checkpoint_bytes(FileSystem& files, const ModelFolder& base, const Train
 
 std::string checkpoint_path(const std::string& run_folder, int64_t step);
 
-// What an interrupted save, or removal, left.
+// Whether an interrupted save, or removal, leaves a folder of this name: "checkpoint-12.tmp".
+bool is_unfinished_checkpoint(std::string_view name);
+
+// What these left.
 void remove_unfinished_checkpoints(FileSystem& files, const std::string& run_folder);
 
 // Removes all but the newest `limit` and that of step `kept`, and what was left unfinished.

@@ -163,6 +163,8 @@ TEST_F(Overwrite, RemovesNothingByTheBeginningOfItsName) {
                                              "bad-batch-notes",
                                              "undone-checkpoint-of-mine",
                                              "checkpoint-thesis/chapter1.tex",
+                                             "checkpoint-thesis.replaced/chapter1.tex",
+                                             "checkpoint-notes.tmp/1.txt",
                                              "export-pictures/1.png",
                                              "checkpoint-7/notes.txt",
                                              "events.out.tfevents.1732800000.host",
@@ -173,11 +175,12 @@ TEST_F(Overwrite, RemovesNothingByTheBeginningOfItsName) {
         fs::create_directories(fs::path(at("run/" + name)).parent_path());
         write("run/" + name, "a year's work");
     }
-    const std::vector<std::string> ours = {"checkpoint-1",    "checkpoint-2",        "export-2",
-                                           "checkpoint-9",    "undone-checkpoint-4", "undone-checkpoint-4.2",
-                                           "checkpoint-3.tmp"};
+    const std::vector<std::string> ours = {
+        "checkpoint-1",        "checkpoint-2",          "export-2",         "checkpoint-9",
+        "undone-checkpoint-4", "undone-checkpoint-4.2", "checkpoint-3.tmp", "checkpoint-3.replaced.tmp"};
     fs::create_directories(at("run/checkpoint-9/model"));  // what a kill leaves of one that was being removed
-    fs::create_directories(at("run/checkpoint-3.tmp/model"));
+    for (const char* unfinished : {"run/checkpoint-3.tmp/model", "run/checkpoint-3.replaced.tmp/model"})
+        fs::create_directories(at(unfinished));
     for (const char* undone : {"run/undone-checkpoint-4", "run/undone-checkpoint-4.2"})
         fs::copy(at("run/checkpoint-1"), at(undone), fs::copy_options::recursive);
     for (const std::string& name : ours) ASSERT_TRUE(fs::exists(at("run/" + name))) << name;
