@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/text_cuts.h"
+
 namespace windlass {
 namespace {
 
@@ -75,8 +77,7 @@ std::string printable_prose(std::string_view text) {
 
 std::string excerpt(std::string_view text, size_t bytes_max) {
     if (text.size() <= bytes_max) return std::string(text);
-    size_t end = bytes_max;
-    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
+    const size_t end = character_begin(text, bytes_max);
     return fmt::format("{}... ({} bytes)", text.substr(0, end == 0 ? bytes_max : end), text.size());
 }
 

@@ -41,7 +41,7 @@ struct TemplateLimits {
     int64_t memory_bytes;  // of all values that a rendering makes
     int64_t output_bytes;
 };
-// For a chat and a template of so many bytes together: about eight times what published templates need, and a fraction
+// For a chat and a template that have `bytes` together: about eight times what published templates need, and a fraction
 // of a second for a hostile one.
 TemplateLimits limits_for(int64_t bytes);
 

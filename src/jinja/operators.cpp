@@ -99,7 +99,7 @@ Value arithmetic(Op op, const Value& left, const Value& right) {
     return Value::floating(op == Op::add ? a + b : op == Op::sub ? a - b : a * b);
 }
 
-// The items, so many times. All of them are counted before any is copied.
+// The items, `count` times. All of them are counted before any is copied.
 template <typename T, typename Copies = std::conditional_t<std::is_same_v<T, char>, std::string_view, std::span<T>>>
 Copies repeated_items(Arena& arena, std::span<const T> items, int64_t count) {
     if (count <= 0 || items.empty()) return {};

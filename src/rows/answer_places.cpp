@@ -127,7 +127,7 @@ std::optional<std::vector<TextSpan>> spans_in_windows(ChatWriter writer, std::st
     }
 }
 
-// Where the texts of so many first messages end; the counts ascend.
+// Where the texts of the first `counts` messages end; the counts ascend.
 std::optional<std::vector<size_t>> ends_in_windows(ChatWriter writer, std::string_view text,
                                                    const std::vector<size_t>& counts) {
     if (counts.size() < kWindowedMin) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/text_cuts.h"
 #include "rows/chat_sample.h"
 #include "rows/chat_written.h"
 
@@ -12,12 +13,6 @@ namespace {
 
 size_t common_prefix(std::string_view a, std::string_view b) {
     return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
-}
-
-// The last place at or before `at` where a character of UTF-8 begins.
-size_t character_begin(std::string_view text, size_t at) {
-    while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-    return at;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/text_cuts.h"
 #include "base/utf8.h"
 
 namespace windlass {
@@ -35,16 +36,6 @@ TextFilter filter_of(std::string_view name, std::string_view where) {
     const std::string_view near = nearest_name(name, names);
     throw UserError(ExitCode::usage, where, "there is no filter \"{}\"", name)
         .hint(near.empty() ? "strip, lower, capital, small, question or no_stop" : std::string(near));
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    for (size_t begin = 0; begin <= text.size();) {
-        const size_t end = std::min(text.find(separator, begin), text.size());
-        parts.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return parts;
 }
 
 std::string lower(std::string_view text) {

@@ -22,7 +22,7 @@ double rounded(double rate);
 
 // Products by shape and type, attention, and the cost of a call.
 void calibrate_products(Device& device, Stream& stream, Machine& machine);
-// Copies of so many bytes by all threads, by one, and by two at once; checksums; handing tasks to another thread.
+// Copies of `copy_bytes` bytes by all threads, by one, and by two at once; checksums; handing tasks to another thread.
 void calibrate_memory(Stream& stream, int64_t copy_bytes, Machine& machine);
 // A drive, through the code that training moves with. The file is removed.
 void calibrate_disk(FileSystem& files, const std::string& folder, Machine& machine);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text_cuts.h"
 #include "base/units.h"
 #include "session/kernel_text.h"
 
@@ -13,15 +14,6 @@ namespace {
 constexpr int64_t kTableBytesMax = kMiB;        // of mounts, or of a group's statistics
 constexpr int64_t kNumberBytesMax = 128;        // "max", "200000 100000"
 constexpr int64_t kNoLimit = int64_t{1} << 62;  // version 1 writes the largest number of pages, in bytes
-
-std::vector<std::string_view> split(std::string_view text, char between) {
-    std::vector<std::string_view> parts;
-    for (size_t at = 0; at <= text.size();) {
-        parts.push_back(text.substr(at, text.find(between, at) - at));
-        at += parts.back().size() + 1;
-    }
-    return parts;
-}
 
 bool contains(std::string_view list, std::string_view word) {
     return std::ranges::count(split(list, ','), word) > 0;

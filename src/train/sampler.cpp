@@ -1,21 +1,13 @@
 // Lets the model continue prompts every sample_steps steps, and after the last one: samples.jsonl.
 #include "base/full_disk.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "infer/generate.h"
 #include "train/listeners.h"
 #include "train/sample_log.h"
 
 namespace windlass {
 namespace {
-
-// For a line of the log.
-std::string shortened(std::string_view text) {
-    constexpr size_t kBytesMax = 160;
-    if (text.size() <= kBytesMax) return std::string(text);
-    size_t end = kBytesMax;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // within a character of UTF-8
-    return std::string(text.substr(0, end)) + "...";
-}
 
 class Sampler : public StepListener {
   public:
@@ -54,8 +46,8 @@ class Sampler : public StepListener {
             });
             text += decoder.finish();
             loop_.log.clear_bar();
-            log_info("sample after step {}: \"{}\" -> \"{}\"", loop_.state.progress.step, shortened(prompt.text),
-                     shortened(text));
+            log_info("sample after step {}: \"{}\" -> \"{}\"", loop_.state.progress.step, excerpt(prompt.text),
+                     excerpt(text));
             samples.push_back({prompt.text, std::move(text)});
         }
         write_unless_full([&] { samples_.write(loop_.state.progress.step, samples); });
