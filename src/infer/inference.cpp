@@ -50,12 +50,8 @@ Inference::Inference(FileSystem& files, OpenModel& opened, const Config& config,
                               .threads = threads,
                               .budgets = local.budgets,
                               .schedules = std::move(shape.schedules)};
-    try {
-        planned_ = make_plan(opened.model, recipe, numerics, local.machine, request);
-    } catch (UserError& error) {
-        if (!local.memory.name.empty() && error.code() == ExitCode::no_fit) error.or_hint(larger_limit(local.memory));
-        throw;
-    }
+    planned_ = make_plan(opened.model, recipe, numerics, local.machine, request,
+                         [&](NoFit& none) { name_limit(local.memory, none); });
     if (planned_.plan.store) store_path_ = fmt::format("{}/inference-{}.wls", config.ssd_dir, getpid());
     if (config.was_given("ram")) enforced_.emplace(local.budgets.ram, threads);
     engine_ = std::make_unique<Engine>(files, EngineSetup{.model = opened.model,

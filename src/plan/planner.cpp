@@ -183,9 +183,12 @@ std::optional<NoFit> refuse_early(const TrainedModel& model, const Recipe& recip
 }
 
 Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const PlanRequest& request) {
+                  const PlanRequest& request, const std::function<void(NoFit& none)>& explain) {
     PlanOutcome outcome = find_plan(model, recipe, numerics, machine, request);
-    if (const auto* none = std::get_if<NoFit>(&outcome)) throw none->error();
+    if (auto* none = std::get_if<NoFit>(&outcome)) {
+        if (explain) explain(*none);
+        throw none->error();
+    }
     return std::get<Planned>(std::move(outcome));
 }
 

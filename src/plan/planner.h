@@ -110,9 +110,9 @@ PlanOutcome find_plan(const TrainedModel& model, const Recipe& recipe, const Num
 // The refusal if no choice fits, as descents from where memory is least tell; far cheaper than a search.
 std::optional<NoFit> refuse_early(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics,
                                   const Machine& machine, const PlanRequest& request);
-// Like find_plan, but throws NoFit::error() if nothing fits.
+// Like find_plan, but throws NoFit::error() if nothing fits, after `explain` has said what it knows of it.
 Planned make_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
-                  const PlanRequest& request);
+                  const PlanRequest& request, const std::function<void(NoFit& none)>& explain = {});
 
 // One plan as it would run: lowered, checked, simulated, and against the budgets.
 Planned evaluate_plan(const TrainedModel& model, const Recipe& recipe, const Numerics& numerics, const Machine& machine,
