@@ -24,7 +24,12 @@ constexpr int kPlanted = 777'001;  // evaluations that no search of these models
 class PlanCacheTest : public TrainTest {
   protected:
     Session prepare(const Settings& changes = {}, ConfigUse use = ConfigUse::plan) {
-        Settings settings = {{"policy", "three_tier"}, {"ram", "8GiB"}, {"max_length", "32"}};
+        // Room on the drive would follow what is free there.
+        Settings settings = {{"policy", "three_tier"},
+                             {"ram", "8GiB"},
+                             {"ssd_dir", at("ssd")},
+                             {"ssd_space", "1GiB"},
+                             {"max_length", "32"}};
         for (const auto& [key, value] : changes) settings[key] = value;
         return prepare_session(files_, config("kept", settings), std::nullopt, use, kept_);
     }

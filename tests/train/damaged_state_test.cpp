@@ -53,7 +53,7 @@ class DamagedTrajectory : public DamagedState {
         settings.insert(more.begin(), more.end());
         return settings;
     }
-    // A run of 5 steps that goes on to 7.
+    // A run of 5 steps that continues to 7.
     void begin(const Settings& more = {}) {
         Settings first = probes({{"max_steps", "5"}});
         first.insert(more.begin(), more.end());
@@ -97,7 +97,7 @@ TEST_F(DamagedTrajectory, WithoutAChecksumIsReadOnceWithAWarning) {
     EXPECT_EQ(text_checksum(bytes("run/trajectory.json")), TextChecksum::right);
 }
 
-// The checksum is right: whoever wrote it was wrong.
+// The checksum is right, and what it covers is wrong.
 TEST_F(DamagedTrajectory, APlaceThatItsStepsDoNotLeadToIsRefused) {
     begin();
     const std::string plain = without_checksum(state_);

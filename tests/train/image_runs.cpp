@@ -34,24 +34,22 @@ Settings joined(Settings settings, const Settings& more) {
     return settings;
 }
 
-// Of a number that a clock gives, or a rate that follows from one, nothing is kept.
-bool is_of_a_clock(const std::string& key) {
-    return key.find("second") != key.npos || key.find("_ms") != key.npos || key.find("tokens_per") != key.npos ||
-           key.find("mfu") != key.npos || key.find("bytes") != key.npos || key.find("time") != key.npos ||
-           key.find("tok_s") != key.npos || key.find("plan") != key.npos || key == "checksum";  // of the whole line
-}
+// What a line has of the clock, of memory and of the placement, and the checksum of it all.
+constexpr std::string_view kOfAProcess[] = {
+    "time", "seconds",   "step_seconds",    "eval_seconds",     "eta_seconds", "predicted_seconds", "tokens_per_second",
+    "mfu",  "ram_bytes", "disk_read_bytes", "disk_write_bytes", "redone",      "checksum"};
 
-std::string without_clocks(const std::string& line) {
+std::string of_the_run(const std::string& line) {
     Json json = Json::parse(line);
     for (auto each = json.begin(); json.is_object() && each != json.end();)
-        each = is_of_a_clock(each.key()) ? json.erase(each) : std::next(each);
+        each = std::ranges::count(kOfAProcess, each.key()) > 0 ? json.erase(each) : std::next(each);
     return json.dump();
 }
 
-std::string lines_without_clocks(const std::string& text) {
+std::string lines_of_the_run(const std::string& text) {
     std::string kept;
     std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) kept += without_clocks(line) + '\n';
+    for (std::string line; std::getline(lines, line);) kept += of_the_run(line) + '\n';
     return kept;
 }
 
@@ -75,8 +73,8 @@ std::string chunks_of(FileSystem& files, const std::string& path) {
 std::string content_of(FileSystem& files, const std::string& path) {
     const std::filesystem::path name = std::filesystem::path(path).filename();
     if (name == "state.wls") return chunks_of(files, path);
-    if (name.extension() == ".jsonl") return lines_without_clocks(read_text(files, path, kImageFileBytesMax));
-    if (name.string().starts_with("refresh-")) return without_clocks(read_text(files, path, kImageFileBytesMax));
+    if (name.extension() == ".jsonl") return lines_of_the_run(read_text(files, path, kImageFileBytesMax));
+    if (name.string().starts_with("refresh-")) return of_the_run(read_text(files, path, kImageFileBytesMax));
     const bool is_compared = name.extension() == ".safetensors" || name.extension() == ".trajectory" ||
                              name == "references.json" || name == "adapter_config.json";
     return is_compared ? read_text(files, path, kImageFileBytesMax) : "";
