@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/log_file.h"
 #include "base/printable.h"
 #include "base/standard_streams.h"
 #include "base/status_line.h"
@@ -34,7 +35,8 @@ struct LogState {
     std::optional<BoundedOutput> bounded;  // stderr of a program that outlives its readers
     int64_t missed_lines = 0;              // that stderr did not take, since the last that it took
     bool is_cut = false;                   // the last that it took is not whole
-    std::string early;                     // missed before there was a file
+    bool has_log_file = false;             // a LogFile, which may not be open yet
+    std::string early;                     // until it is
 };
 
 LogState& state() {
@@ -118,13 +120,13 @@ void write_line(LogLevel level, std::string_view label, std::string_view line) {
     if (level > log.most_verbose) return;
     const std::string text = fmt::format("{}{}\n", label, printable(line));
     if (std::exchange(log.has_status, false)) draw(log, kClearLine);
-    if (!log.bounded) {
+    std::string in_file = text;
+    if (log.bounded)
+        in_file = write_bounded(log, text) + text;
+    else
         std::fwrite(text.data(), 1, text.size(), stderr);
-        return write_to_file(log, text);
-    }
-    const std::string in_file = write_bounded(log, text) + text;
     write_to_file(log, in_file);
-    if (log.file == nullptr && log.missed_lines > 0 && log.early.size() + in_file.size() <= kEarlyBytesMax)
+    if (log.has_log_file && log.file == nullptr && log.early.size() + in_file.size() <= kEarlyBytesMax)
         log.early += in_file;
 }
 
@@ -143,19 +145,32 @@ void set_log_level(LogLevel most_verbose) {
     state().most_verbose = most_verbose;
 }
 
-void set_log_file(std::string_view path) {
+LogFile::LogFile() {
     const std::lock_guard lock(state().mutex);
-    if (state().file != nullptr) std::fclose(state().file);
-    state().file = nullptr;
-    if (path.empty()) return;
+    WINDLASS_CHECK(!std::exchange(state().has_log_file, true), "one file at a time has the log");
+}
+
+void LogFile::open(std::string_view path) {
     constexpr mode_t kNewFileMode = 0666;  // cut by the umask
     // Not through a link: who may write into the run's folder could plant one to any file.
     const int descriptor =
         ::open(std::string(path).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, kNewFileMode);
     if (descriptor < 0) throw file_error("open for appending", path, errno);
-    state().file = ::fdopen(descriptor, "a");
-    if (state().file == nullptr) throw MachineError("fdopen", path, errno);
+    std::FILE* const file = ::fdopen(descriptor, "a");
+    if (file == nullptr) throw MachineError("fdopen", path, errno);
+    const std::lock_guard lock(state().mutex);
+    WINDLASS_CHECK(!is_over_ && state().file == nullptr, "a log file is opened once");
+    state().file = file;
     write_to_file(state(), std::exchange(state().early, ""));
+}
+
+void LogFile::close() {
+    if (std::exchange(is_over_, true)) return;
+    LogState& log = state();
+    const std::lock_guard lock(log.mutex);
+    if (log.file != nullptr) std::fclose(std::exchange(log.file, nullptr));
+    log.has_log_file = false;
+    log.early.clear();
 }
 
 void outlive_readers() {

@@ -18,8 +18,6 @@ void log_line(LogLevel level, std::string_view line);
 // More of the error before, on a line of its own.
 void log_more(std::string_view line);
 void set_log_level(LogLevel most_verbose);
-// From now on every line is also appended to this file; an empty path stops that. Throws MachineError.
-void set_log_file(std::string_view path);
 // From now on a stream without a reader neither ends nor stops the program: SIGPIPE is ignored, and lines that stderr
 // does not take within a second are in the log's file alone, those from before there was one too (the first 64 KiB).
 // When stderr takes lines again, it says how many it missed.

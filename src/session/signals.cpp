@@ -19,13 +19,12 @@ namespace {
 constexpr std::array kStops = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU, SIGPWR, SIGALRM};
 constexpr double kOneRequestSeconds = 0.3;  // within which two of a kind are one request, delivered twice
 
-// Shared by the thread that takes signals and the run. Holding the mutex keeps the engine alive while it is touched.
+// Shared by the thread that takes signals and the scopes.
 struct Desk {
     std::mutex mutex;
-    Engine* engine = nullptr;                                 // of the run that goes
-    int last_stop = 0;                                        // 0: nothing asked for the end
+    RunControl* control = nullptr;
     std::optional<int64_t> first_interrupt, first_terminate;  // when, by the clock
-    bool save_asked = false;
+    bool save_asked = false;                                  // before there was a control
     bool is_taking = false;
     bool keeps_interrupt = false;               // of an InterruptScope
     std::atomic<bool> was_interrupted = false;  // since it began
@@ -56,30 +55,40 @@ bool asks_again(Desk& shared, int number) {
     return false;
 }
 
+void forget_requests(Desk& shared) {
+    shared.first_interrupt.reset();
+    shared.first_terminate.reset();
+}
+
 void take_stop(int number) {
     Desk& shared = desk();
     {
-        const std::unique_lock lock(shared.mutex);
+        const std::lock_guard lock(shared.mutex);
         if (number == SIGINT && shared.keeps_interrupt && !shared.was_interrupted.exchange(true)) return;
-        if (shared.engine == nullptr) return act_by_default(number);
-        if (asks_again(shared, number)) return shared.engine->request_stop();
-        if (std::exchange(shared.last_stop, number) != 0) return;
+        if (shared.control == nullptr || !shared.control->is_running()) return act_by_default(number);
+        if (!shared.control->wants_stop()) forget_requests(shared);  // of the run before
+        if (asks_again(shared, number)) return shared.control->stop_now();
+        if (!shared.control->stop_after_step(number == SIGINT ? ExitCode::interrupted : ExitCode::terminated)) return;
     }
-    // Not under the lock, which the run needs: a reader may keep this line waiting for a moment.
+    // Not under the lock, which scopes need: a reader may keep this line waiting for a moment.
     log_more(number == SIGINT || number == SIGTERM ? "stopping after this step; once more to stop now"
                                                    : "stopping after this step");
+}
+
+void take_save() {
+    Desk& shared = desk();
+    const std::lock_guard lock(shared.mutex);
+    if (shared.control != nullptr)
+        shared.control->save();
+    else
+        shared.save_asked = true;
 }
 
 void* take_until_the_end(void*) {
     for (;;) {
         int number = 0;
         if (sigwait(&desk().taken, &number) != 0) continue;
-        if (number != SIGUSR1) {
-            take_stop(number);
-            continue;
-        }
-        const std::lock_guard lock(desk().mutex);
-        desk().save_asked = true;
+        number == SIGUSR1 ? take_save() : take_stop(number);
     }
     return nullptr;
 }
@@ -121,42 +130,23 @@ void give_back_signals() {
     if (desk().is_taking) pthread_sigmask(SIG_SETMASK, &desk().before, nullptr);
 }
 
-SignalScope::SignalScope(Engine& engine) {
+SignalScope::SignalScope(RunControl& control) {
     Desk& shared = desk();
     const std::lock_guard lock(shared.mutex);
-    WINDLASS_CHECK(shared.engine == nullptr, "one run at a time takes the signals");
-    shared.engine = &engine;
-    shared.last_stop = 0;
-    shared.first_interrupt.reset();
-    shared.first_terminate.reset();
+    WINDLASS_CHECK(shared.control == nullptr, "one control at a time takes the signals");
+    shared.control = &control;
+    if (std::exchange(shared.save_asked, false)) control.save();
 }
 
 SignalScope::~SignalScope() {
-    Desk& shared = desk();
-    const std::lock_guard lock(shared.mutex);
-    shared.engine = nullptr;
-    shared.save_asked = false;
-}
-
-bool SignalScope::wants_stop() const {
     const std::lock_guard lock(desk().mutex);
-    return desk().last_stop != 0;
-}
-
-bool SignalScope::take_save_request() {
-    const std::lock_guard lock(desk().mutex);
-    return std::exchange(desk().save_asked, false);
-}
-
-ExitCode SignalScope::exit_code() const {
-    const std::lock_guard lock(desk().mutex);
-    return desk().last_stop == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+    desk().control = nullptr;
 }
 
 InterruptScope::InterruptScope() {
     Desk& shared = desk();
     const std::lock_guard lock(shared.mutex);
-    WINDLASS_CHECK(shared.engine == nullptr && !shared.keeps_interrupt, "one at a time takes SIGINT");
+    WINDLASS_CHECK(shared.control == nullptr && !shared.keeps_interrupt, "one at a time takes SIGINT");
     shared.keeps_interrupt = true;
     shared.was_interrupted = false;
 }

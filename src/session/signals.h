@@ -13,7 +13,7 @@
 // cost the run the step that it saves.
 #pragma once
 
-#include "run/engine.h"
+#include "session/run_control.h"
 
 namespace windlass {
 
@@ -25,18 +25,14 @@ void take_signals();
 // For a child after fork(), which has no thread that takes signals: they do again what they did before take_signals.
 void give_back_signals();
 
-// The run that signals are meant for; one at a time.
+// The control that signals reach while this lives; one at a time. Where it has no run, they do what they do to any
+// program, but SIGUSR1, which is kept for the next one.
 class SignalScope {
   public:
-    explicit SignalScope(Engine& engine);
+    explicit SignalScope(RunControl& control);
     ~SignalScope();
     SignalScope(const SignalScope&) = delete;
     SignalScope& operator=(const SignalScope&) = delete;
-
-    bool wants_stop() const;
-    bool take_save_request();
-    // 130 after SIGINT, 143 after any other.
-    ExitCode exit_code() const;
 };
 
 // Work that Ctrl-C ends early, and keeps: while this lives the first SIGINT is only remembered, and the second does

@@ -13,8 +13,8 @@
 #include "persist/run_folder.h"
 #include "persist/trajectory_log.h"
 #include "run/engine.h"
+#include "session/run_control.h"
 #include "session/session.h"
-#include "session/signals.h"
 #include "state/run_state.h"
 #include "train/step_log.h"
 
@@ -34,7 +34,8 @@ struct LoopState {
     RunFolder& folder;
     Engine& engine;
     RunState state;
-    SignalScope signals;
+    RunControl& control;
+    ControlledRun running;
     StepLog log;
     TrajectoryLog* trajectory = nullptr;  // keeps every step, where the run has one
     int64_t first_step = 0;               // that this process found done

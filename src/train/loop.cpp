@@ -28,14 +28,15 @@ void LoopState::settle() {
 }
 
 TrainLoop::TrainLoop(FileSystem& files, const Session& session, References references, RunFolder& folder,
-                     Engine& engine, RunState state, TrajectoryLog* trajectory)
+                     Engine& engine, RunControl& control, RunState state, TrajectoryLog* trajectory)
     : now_{.files = files,
            .session = session,
            .references = std::move(references),
            .folder = folder,
            .engine = engine,
            .state = std::move(state),
-           .signals = SignalScope(engine),
+           .control = control,
+           .running = ControlledRun(control, engine),
            .log = StepLog(files, session, folder.path(), now_.state.progress,
                           trajectory != nullptr || session.planned.plan.store),
            .trajectory = trajectory,
@@ -63,7 +64,7 @@ TrainResult TrainLoop::run() {
     const int64_t total = now_.session.total_steps();
     try {
         tell([](StepListener& each) { each.begin(); });
-        while (now_.state.progress.step < total && !ends_early() && !now_.signals.wants_stop()) step();
+        while (now_.state.progress.step < total && !ends_early() && !now_.control.wants_stop()) step();
         now_.settle();
         stop();
     } catch (const Error& error) {
@@ -77,7 +78,7 @@ TrainResult TrainLoop::run() {
     const int64_t done = now_.durable_step();
     TrainResult result{.code = ExitCode::ok, .steps = done, .total_steps = total, .loss = loss_};
     if (done < total && !ends_early()) {
-        result.code = now_.signals.exit_code();
+        result.code = now_.control.exit_code();
         result.resume = say_how_to_continue(done);
     } else {
         finish();

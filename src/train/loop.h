@@ -18,11 +18,11 @@ class TrainLoop {
     // The engine holds the state that `state` describes. `trajectory` keeps every step and ends with that state's;
     // null: the run has none. Everything outlives the loop.
     TrainLoop(FileSystem& files, const Session& session, References references, RunFolder& folder, Engine& engine,
-              RunState state, TrajectoryLog* trajectory);
+              RunControl& control, RunState state, TrajectoryLog* trajectory);
 
     // One more who is told, after all others. It outlives the loop.
     void add(StepListener& listener) { listeners_.push_back(&listener); }
-    // To the last step, or until a signal. Throws UserError(diverged).
+    // To the last step, or until the control stops it. Throws UserError(diverged).
     TrainResult run();
     // What it came to.
     const RunState& state() const { return now_.state; }

@@ -12,10 +12,10 @@ namespace windlass {
 
 bool Saver::is_asked() {
     // Each request is taken, even if both came.
-    const bool by_signal = loop_.signals.take_save_request(), by_file = loop_.folder.take_save_request();
+    const bool by_control = loop_.control.take_save_request(), by_file = loop_.folder.take_save_request();
     const int64_t step = loop_.state.progress.step;
     const bool is_first = step == 1 && loop_.session.config.save_first_step;
-    return by_signal || by_file || is_first || is_due(loop_.session.config.save_steps, step);
+    return by_control || by_file || is_first || is_due(loop_.session.config.save_steps, step);
 }
 
 void Saver::begin() {

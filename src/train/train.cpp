@@ -280,7 +280,7 @@ struct StepsDone {
     RunState state;  // that they came to
 };
 StepsDone run_steps(FileSystem& files, const Session& session, RunFolder& folder, const StartPoint& start,
-                    const TraceRequest& trace) {
+                    const TrainHooks& hooks, RunControl& control) {
     // The base's log-likelihoods can be computed while the base exists: until the first step, or with an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
@@ -293,10 +293,10 @@ StepsDone run_steps(FileSystem& files, const Session& session, RunFolder& folder
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
     if (lacks_references && !has_learnt) references = find_references(files, session, folder, key, engine);
-    TrainLoop loop(files, session, references.value_or(References()), folder, engine, std::move(state),
+    TrainLoop loop(files, session, references.value_or(References()), folder, engine, control, std::move(state),
                    trajectory ? &*trajectory : nullptr);
     std::optional<TraceWriter> writer;
-    if (!trace.path.empty()) loop.add(writer.emplace(files, trace));
+    if (!hooks.trace.path.empty()) loop.add(writer.emplace(files, hooks.trace));
     TrainResult result = loop.run();
     if (writer) writer->finish();
     return {std::move(result), loop.state()};
@@ -314,9 +314,28 @@ TrainResult end_run(FileSystem& files, const Session& session, const RunFolder& 
     return std::move(result);
 }
 
+// What there is to say before the first step: changes, warnings, the plan.
+void tell_begin(FileSystem& files, const Session& session, const StartPoint& start,
+                const std::vector<std::string>& changed, const std::optional<RunState>& ended) {
+    if (!changed.empty()) log_warning("Resuming with changed settings: {}", fmt::join(changed, "; "));
+    if (start.resumes()) {
+        tell_if_repeated(ended, start.last().progress);
+        tell_if_over(session, start.last().progress);
+    } else {
+        tell_of_other_run(files, session);
+    }
+    session.folder.warn_of_side_files(files);
+    for (const std::string& warning : run_warnings(session)) log_warning("{}", warning);
+    const std::string plan = plan_text(session) + kFits;
+    log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
+}
+
 }  // namespace
 
-TrainResult train(FileSystem& files, const Config& given, const TraceRequest& trace) {
+TrainResult train(FileSystem& files, const Config& given, const TrainHooks& hooks) {
+    std::optional<LogFile> own_log;
+    if (hooks.log == nullptr) own_log.emplace();
+    RunControl own_control;
     RunFolder folder(files, given);
     const StoreLock store_lock(files, working_store_path(given));
     require_own_store(files, given);
@@ -351,29 +370,21 @@ TrainResult train(FileSystem& files, const Config& given, const TraceRequest& tr
     if (!continues) write_run_yaml(files, session, folder, parts);
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
-    set_log_file(folder.file("log.txt"));
+    (own_log ? *own_log : *hooks.log).open(folder.file("log.txt"));
     // Before the log is cut: killed in between, the run is still all there.
     if (continues) leave_others(files, session, folder, start);
     // After that: a kill in between leaves no state that is later than where the new part begins.
     if (continues) write_run_yaml(files, session, folder, parts);
-    if (!changed.empty()) log_warning("Resuming with changed settings: {}", fmt::join(changed, "; "));
-    if (resumes) {
-        tell_if_repeated(ended, start.last().progress);
-        tell_if_over(session, start.last().progress);
-    } else {
-        tell_of_other_run(files, session);
-    }
-    session.folder.warn_of_side_files(files);
-    for (const std::string& warning : run_warnings(session)) log_warning("{}", warning);
-    const std::string plan = plan_text(session) + kFits;
-    log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
+    tell_begin(files, session, start, changed, ended);
     keep_changed_texts(files, session, folder);
     // An emulated device's memory is the process's too.
     std::optional<EnforcedMemory> enforced;
     if (config.was_given("ram"))
         enforced.emplace(session.request.budgets.ram + session.planned.device_bytes,
                          session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
-    return end_run(files, session, folder, run_steps(files, session, folder, start, trace));
+    return end_run(
+        files, session, folder,
+        run_steps(files, session, folder, start, hooks, hooks.control != nullptr ? *hooks.control : own_control));
 }
 
 }  // namespace windlass

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log_file.h"
 #include "config/config.h"
+#include "session/run_control.h"
 #include "train/trace_writer.h"
 
 namespace windlass {
@@ -20,7 +22,7 @@ struct NextCommand {
 };
 
 struct TrainResult {
-    ExitCode code = ExitCode::ok;  // ok, or interrupted / terminated after a signal
+    ExitCode code = ExitCode::ok;  // ok, or how RunControl says that it was stopped
     int64_t steps = 0;             // done, those before a resume included
     int64_t total_steps = 0;
     double loss = 0;                     // of the last step
@@ -35,7 +37,16 @@ struct TrainResult {
     std::vector<NextCommand> next;  // of a run that has a final/
 };
 
-// Runs to the end, to a signal, or throws: UserError(no_fit), (data), (model), (diverged) ..., MachineError.
-TrainResult train(FileSystem& files, const Config& config, const TraceRequest& trace = {});
+// What the program that trains has to do with its run.
+struct TrainHooks {
+    RunControl* control = nullptr;  // null: nothing stops the run, or asks it for a checkpoint
+    // Opened for the run's log.txt; null: it is closed again as the run ends, before a caller can say why it failed.
+    LogFile* log = nullptr;
+    TraceRequest trace;
+};
+
+// Runs to the end, until it is asked to stop, or throws: UserError(no_fit), (data), (model), (diverged) ...,
+// MachineError.
+TrainResult train(FileSystem& files, const Config& config, const TrainHooks& hooks = {});
 
 }  // namespace windlass

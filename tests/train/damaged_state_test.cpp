@@ -155,7 +155,6 @@ class DamagedReferences : public DamagedState {
     }
     void remove_cache() const { fs::remove_all(at("cache/windlass/tokens")); }
     std::string resumed(const std::string& references) {
-        set_log_file("");
         fs::remove_all(at("run"));
         fs::copy(at("begun"), at("run"), fs::copy_options::recursive);
         write(kFile, references);

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "tests/train/best_fixture.h"
 #include "tests/train/passing_files.h"
 
@@ -106,7 +105,6 @@ TEST_P(EndKillTest, TheNextCommandEndsTheRun) {
     run("run", settings("2", nullptr));     // so that there is a final/ to be replaced
     EndlessFiles endless("/checkpoint-4");  // all that is left of the run then is its end
     EXPECT_THROW(train(endless, config("run", settings("4", "resume"))), MachineError);
-    set_log_file("");
     fs::create_directory(at("kept"));
     for (const char* name : {"run", "ssd"})
         fs::copy(at(name), at(std::string("kept/") + name), fs::copy_options::recursive);

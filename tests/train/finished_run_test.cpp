@@ -53,7 +53,6 @@ class FinishedTest : public BestTest {
     // Says `said` and changes nothing.
     TrainResult expect_nothing_to_do(const Settings& changes, const std::string& said) {
         const auto before = contents();
-        set_log_file("");  // of the run before, in this process
         set_log_level(LogLevel::info);
         testing::internal::CaptureStderr();
         TrainResult result = resume(changes);

@@ -227,7 +227,6 @@ class Planted : public IdentityTest, public testing::WithParamInterface<const ch
 TEST_P(Planted, LinksAreNotWrittenThrough) {
     write("victim", "years of work");
     run("run", {{"max_steps", "1"}, {"save_steps", "1"}});
-    set_log_file("");
     fs::remove(at(std::string("run/") + GetParam()));
     fs::create_symlink(at("victim"), at(std::string("run/") + GetParam()));
     EXPECT_THAT(problem("run", {{"max_steps", "2"}, {"resume", "auto"}}), HasSubstr("remove the link"));

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "format/store.h"
 #include "train/train.h"
 
@@ -169,10 +168,8 @@ int ImageRunTest::run_in(FileSystem& files, const ImageRun& kind, const Settings
     if (!config.ssd_dir.empty() || !kind.places.empty()) config.ssd_dir = at("drive/ssd");
     try {
         const TrainResult result = train(files, config);
-        set_log_file("");
         return static_cast<int>(result.code);
     } catch (const Error& error) {
-        set_log_file("");
         message_ = error.what();
         return static_cast<int>(error.code());
     }

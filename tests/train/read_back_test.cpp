@@ -108,7 +108,6 @@ class ReadBack : public TrainTest, public testing::WithParamInterface<KilledRun>
         for (const char* place : kPlaces) fs::copy(at(place), at("kept/") + place, fs::copy_options::recursive);
     }
     void restore() const {
-        set_log_file("");
         for (const char* place : kPlaces) {
             fs::remove_all(at(place));
             fs::copy(at("kept/") + place, at(place), fs::copy_options::recursive);

@@ -46,7 +46,6 @@ class ResumeFilesTest : public TrainTest {
     }
     // Resumes a copy, after `change`. `words`: of the refusal; nothing: it ends with the weights that it has otherwise.
     void expect_resumed(const std::function<void()>& change, const std::string& words = "", const Settings& more = {}) {
-        set_log_file("");
         for (const auto& [from, to] : {std::pair("begun", "again"), {"model_as_it_was", "model"}}) {
             fs::remove_all(at(to));
             fs::copy(at(from), at(to), fs::copy_options::recursive);

@@ -83,7 +83,6 @@ class ResumeKeysTest : public TrainTest {
     static std::string weights(Kind kind) { return kind == kOfQlora ? kAdapterWeights : kWeights; }
 
     void copy_begun(Kind kind) const {
-        set_log_file("");
         fs::remove_all(at("again"));
         fs::copy(at(begun(kind)), at("again"), fs::copy_options::recursive);
     }
@@ -365,7 +364,6 @@ void ResumeKeysTest::walk_free() {
     EXPECT_TRUE(has_expected_weights(kOfQlora));
     walk_best();
     // Another folder, which takes the run up where it is.
-    set_log_file("");
     fs::remove_all(at("again"));
     Settings branch = {{"branch_from", at("probes") + "@2"}, {"max_steps", "3"}};
     branch.merge(settings(kOfProbes));

@@ -71,7 +71,6 @@ TrainTest::TrainTest() : folder_(fmt::format("{}/windlass_train_{}", testing::Te
 }
 
 TrainTest::~TrainTest() {
-    set_log_file("");
     fs::remove_all(folder_);
 }
 
@@ -134,7 +133,9 @@ int TrainTest::run_apart(const std::string& name, const Settings& changes,
     if (pid == 0) {
         try {
             take_signals();
-            _exit(static_cast<int>(run(name, changes).code));
+            RunControl control;
+            const SignalScope signals(control);
+            _exit(static_cast<int>(train(files_, config(name, changes), {.control = &control}).code));
         } catch (const Error& error) {
             fmt::print(stderr, "{}\n", error.what());  // a test that expects no error says why it failed
             _exit(static_cast<int>(error.code()));

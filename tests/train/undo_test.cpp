@@ -134,7 +134,6 @@ TEST_F(TrainTest, ADriveHasRoomForTheStoreThatItHolds) {
         const Settings settings = {{"policy", "three_tier"}, {how, *how == 'r' ? "auto" : "true"}};
         EXPECT_EQ(train(files, config("run", settings)).steps, 12) << how;
     }
-    set_log_file("");
 }
 
 using Overwrite = TrainTest;
@@ -224,14 +223,12 @@ TEST_F(Overwrite, ThatIsCutShortIsDoneAgainAndLeavesNothing) {
             train(files, config("run", again));
             dies = false;
         } catch (const MachineError&) {
-            set_log_file("");
             ASSERT_NO_THROW(run("run", again)) << removals;
         }
         for (const auto& entry : fs::directory_iterator(at("run")))
             EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::StartsWith("refresh-")));
     }
     EXPECT_GT(removals, 5);
-    set_log_file("");
 }
 
 TEST_F(Overwrite, TakesABranchWhoseBeginningWasCutShort) {
@@ -239,7 +236,6 @@ TEST_F(Overwrite, TakesABranchWhoseBeginningWasCutShort) {
     Settings branch = {{"method", "zeroth_order"}, {"max_steps", "3"}, {"branch_from", at("probes") + "@2"}};
     StoppingFiles files(100, "branch/metrics");
     EXPECT_THROW(train(files, config("branch", branch)), MachineError);
-    set_log_file("");
     branch["overwrite"] = "true";
     EXPECT_EQ(run("branch", branch).steps, 3);
 }

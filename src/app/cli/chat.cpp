@@ -128,11 +128,13 @@ class Chatting {
     }
 
     void answer(const std::string& question) {
-        const SignalScope signals(engine_);
+        RunControl control;
+        const ControlledRun running(control, engine_);
+        const SignalScope signals(control);
         bool was_stopped = false;
         const ChatAnswer answer = chat_.answer(question, [&](std::string_view text) {
             print_prose(std::string(text));
-            was_stopped = signals.wants_stop();
+            was_stopped = control.wants_stop();
             return !was_stopped;
         });
         print_prose("\n");

@@ -12,6 +12,7 @@
 #include "base/activity.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/log_file.h"
 #include "base/standard_streams.h"
 #include "session/signals.h"
 #include "train/progress.h"
@@ -25,14 +26,14 @@ DataArgs::What data_what_of(const std::string& name) {
     return name == "keys" ? DataArgs::What::keys : DataArgs::What::show;
 }
 
-ExitCode dispatch(const CLI::App& app, Arguments& args) {
+ExitCode dispatch(const CLI::App& app, Arguments& args, LogFile& log) {
     if (args.quiet) set_log_level(LogLevel::warning);
     const CLI::App* verb = app.get_subcommands().front();
     const std::string& name = verb->get_name();
     const std::vector<std::string> words = verb->remaining();
     args.data.what = data_what_of(args.data_what);
     if (name == "plan") return args.plan.words = words, run_plan(args.plan);
-    if (name == "train") return args.train.words = words, run_train(args.train);
+    if (name == "train") return args.train.words = words, run_train(args.train, log);
     if (name == "eval") return args.eval.words = words, run_eval(args.eval);
     if (name == "generate") return args.generate.words = words, run_generate(args.generate);
     if (name == "chat") return args.chat.words = words, run_chat(args.chat);
@@ -62,7 +63,7 @@ ExitCode print_help(const CLI::App& app, bool whole) {
     return ExitCode::ok;
 }
 
-ExitCode run(int argc, char** argv) {
+ExitCode run(int argc, char** argv, LogFile& log) {
     CLI::App app("", "windlass");
     Arguments args;
     app.set_help_flag("-h,--help", "Print this help");
@@ -84,7 +85,7 @@ ExitCode run(int argc, char** argv) {
         throw UserError(ExitCode::usage, "command line", "{}", error.what())
             .hint(first.starts_with('-') ? "windlass --help" : fmt::format("windlass {} --help", first));
     }
-    return dispatch(app, args);
+    return dispatch(app, args, log);
 }
 
 // On stderr for people, and on stdout for a program that asked for JSON.
@@ -101,11 +102,12 @@ int main(int argc, char** argv) {
     using namespace windlass;
     hold_standard_descriptors();  // before anything is opened
     const bool json = asks_for_json({argv + 1, static_cast<size_t>(std::max(argc, 1) - 1)});
+    LogFile log;  // of a run, whose failure is told in it too
     try {
         take_signals();  // before any other thread
         const TerminalStyle style = terminal_style(2);
         const ActivityDisplay display({style.interactive, style.color, style.columns});
-        return static_cast<int>(run(argc, argv));
+        return static_cast<int>(run(argc, argv, log));
     } catch (const Error& error) {
         return fail(json, error.code(), error.what());
     } catch (const std::bad_alloc&) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "session/signals.h"
 
 namespace windlass {
 namespace {
@@ -22,7 +23,7 @@ void print_outcome(const std::string& text) {
 
 }  // namespace
 
-ExitCode run_train(const TrainArgs& args) {
+ExitCode run_train(const TrainArgs& args, LogFile& log) {
     outlive_readers();
     const Config config = config_from_words(args.words, ConfigUse::train);
     if (args.dry_run) {
@@ -30,7 +31,10 @@ ExitCode run_train(const TrainArgs& args) {
         return ExitCode::ok;
     }
     log_info("planning {} for {}", config.method, config.model);
-    const TrainResult result = train(real_files(), config, {args.trace, args.trace_steps});
+    RunControl control;
+    const SignalScope signals(control);
+    const TrainResult result =
+        train(real_files(), config, {.control = &control, .log = &log, .trace = {args.trace, args.trace_steps}});
     if (args.json) {
         Json json = {{"schema_version", kSchemaVersion},
                      {"steps", result.steps},

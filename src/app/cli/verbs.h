@@ -12,6 +12,8 @@
 
 namespace windlass {
 
+class LogFile;
+
 inline constexpr int kSchemaVersion = 1;  // of every JSON output
 
 // Verbs that take configuration: words are a file, key=value and --key value (config/config.h).
@@ -32,7 +34,8 @@ struct TrainArgs {
     bool dry_run = false;
     bool json = false;
 };
-ExitCode run_train(const TrainArgs& args);
+// `log` is opened for the run.
+ExitCode run_train(const TrainArgs& args, LogFile& log);
 
 struct EvalArgs {
     std::vector<std::string> words;  // MODEL first, then configuration
