@@ -30,7 +30,10 @@ double chunk_sum(const float* values, int64_t count) {
 void sum_squares(const float* values, int64_t count, std::span<double> partial, Stream& stream) {
     WINDLASS_CHECK(static_cast<int64_t>(partial.size()) == div_up(count, kNormChunkElements),
                    "{} partial sums for {} elements", partial.size(), count);
-    if (stream.device() == DeviceKind::cuda) return kSumSquaresCuda({values, partial.data(), count}, stream);
+    if (stream.device() == DeviceKind::cuda) {
+        const SquaresOf gradient{values, partial.data(), count};
+        return kSumSquaresCuda({&gradient, 1}, stream);
+    }
     cpu_team(stream).parallel_for(static_cast<int64_t>(partial.size()), [&](int64_t chunk, int) {
         const int64_t first = chunk * kNormChunkElements;
         partial[static_cast<size_t>(chunk)] = chunk_sum(values + first, std::min(kNormChunkElements, count - first));
@@ -44,13 +47,23 @@ void sum_squares_of(const ParamCall& call, Stream& stream) {
                 stream);
 }
 
+// A parameter takes a card less time than launching a kernel does, or leaves most of the card idle; a block's together
+// do neither.
+void sum_squares_of_all(std::span<const ParamCall> calls, Stream& stream) {
+    std::vector<SquaresOf> gradients;
+    gradients.reserve(calls.size());
+    for (const ParamCall& call : calls) gradients.push_back({call.gradient, call.squares, call.count});
+    kSumSquaresCuda(gradients, stream);
+}
+
 }  // namespace
 
 const ParamKernel kSumSquares{.name = "squares",
                               .uses = {{ParamSlot::gradient}, {ParamSlot::squares, Access::write}},
                               .grain = Grain::parameter,
                               .bytes_per_element = 4,
-                              .cells = {sum_squares_of, nullptr, sum_squares_of}};
+                              .cells = {sum_squares_of, nullptr, sum_squares_of},
+                              .joined_cells = {nullptr, nullptr, sum_squares_of_all}};
 
 double tree_sum(std::span<const double> values) {
     if (values.empty()) return 0;

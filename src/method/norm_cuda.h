@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace windlass {
 
@@ -13,12 +14,13 @@ inline constexpr int64_t kNormChunkElements = int64_t{1} << 16;
 // Running sums of a chunk: element i is added to sum i % kNormLanes, or to the first after the last whole round.
 inline constexpr int64_t kNormLanes = 8;
 
-struct SumSquaresArgs {
+// A gradient, and where its sums go.
+struct SquaresOf {
     const float* values = nullptr;  // [count]
     double* partial = nullptr;      // one for each kNormChunkElements
     int64_t count = 0;
 };
-using SumSquaresKernel = void (*)(const SumSquaresArgs& args, Stream& stream);
+using SumSquaresKernel = void (*)(std::span<const SquaresOf> gradients, Stream& stream);
 extern const SumSquaresKernel kSumSquaresCuda;  // null in builds without CUDA
 
 }  // namespace windlass

@@ -47,29 +47,51 @@ __device__ double lane_sum(const float* from, int64_t count) {
     return sum;
 }
 
+struct Chunk {
+    const float* values;
+    double* partial;
+    int64_t count;  // of its numbers
+};
+
+// The gradients are looked through in the argument's order, unrolled: an index that is known only at run time would
+// copy the argument to the thread's own memory.
+__device__ Chunk find_chunk(const SumSquaresArgs& args, int64_t chunk) {
+    SquaresOf of = args.gradients[0];
+    int64_t before = 0;
+    WINDLASS_UNROLL
+    for (int i = 1; i < kSquaresOfLaunch; ++i) {
+        if (i < args.count && chunk >= args.first_chunk[i]) {
+            of = args.gradients[i];
+            before = args.first_chunk[i];
+        }
+    }
+    const int64_t own = chunk - before, first = own * kNormChunkElements, left = of.count - first;
+    const int64_t most = left < kNormChunkElements ? left : kNormChunkElements;
+    return {of.values + first, of.partial + own, chunk < args.chunks ? most : 0};
+}
+
 // Eight lanes a chunk, each with one of its running sums; the first adds them up in the order of the host's.
 __global__ void __launch_bounds__(kThreads) sum_squares_kernel(SumSquaresArgs args) {
-    const int64_t chunk = static_cast<int64_t>(blockIdx.x) * kChunksOfBlock + threadIdx.x / kNormLanes;
-    const int64_t lane = threadIdx.x % kNormLanes, first = chunk * kNormChunkElements;
-    const int64_t left = args.count - first, most = left < kNormChunkElements ? left : kNormChunkElements;
-    const int64_t count = most > 0 ? most : 0, turns = count / kNormLanes;
-    double sum = lane_sum(args.values + first + lane, turns);
-    for (int64_t i = turns * kNormLanes; lane == 0 && i < count; ++i) {
-        const double x = args.values[first + i];
+    const int64_t lane = threadIdx.x % kNormLanes;
+    const Chunk chunk = find_chunk(args, static_cast<int64_t>(blockIdx.x) * kChunksOfBlock + threadIdx.x / kNormLanes);
+    const int64_t turns = chunk.count / kNormLanes;
+    double sum = lane_sum(chunk.values + lane, turns);
+    for (int64_t i = turns * kNormLanes; lane == 0 && i < chunk.count; ++i) {
+        const double x = chunk.values[i];
         sum += x * x;
     }
     for (unsigned apart = 1; apart < kNormLanes; apart *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-    if (lane == 0 && count > 0) args.partial[chunk] = sum;
+    if (lane == 0 && chunk.count > 0) *chunk.partial = sum;
 }
 
 }  // namespace norm_kernels
 
 void launch_sum_squares(const SumSquaresArgs& args, CudaStreamHandle stream) {
-    const int64_t chunks = (args.count + kNormChunkElements - 1) / kNormChunkElements;
-    launch(stream,
-           {.blocks = static_cast<unsigned>((chunks + norm_kernels::kChunksOfBlock - 1) / norm_kernels::kChunksOfBlock),
-            .threads = norm_kernels::kThreads},
-           norm_kernels::sum_squares_kernel, args, "sum of squares");
+    constexpr int64_t kOfBlock = norm_kernels::kChunksOfBlock;
+    launch(
+        stream,
+        {.blocks = static_cast<unsigned>((args.chunks + kOfBlock - 1) / kOfBlock), .threads = norm_kernels::kThreads},
+        norm_kernels::sum_squares_kernel, args, "sum of squares");
 }
 
 }  // namespace windlass

@@ -99,6 +99,8 @@ struct ParamCall {
     std::byte* weights() const { return reinterpret_cast<std::byte*>(hi); }
 };
 using ParamCell = void (*)(const ParamCall& call, Stream& stream);
+// All calls of a task, which depend on none of each other.
+using ParamsCell = void (*)(std::span<const ParamCall> calls, Stream& stream);
 
 // What the memory and the cost of a call depend on.
 struct ParamWork {
@@ -121,6 +123,8 @@ struct ParamKernel {
     int64_t (*traffic)(const ParamWork& work) = nullptr;     // the same of a group; null: by elements alone
     int64_t (*work_bytes)(const ParamWork& work) = nullptr;  // memory that a call works in; null: none
     std::array<ParamCell, kDeviceKinds> cells{};             // by DeviceKind
+    // The same of a whole task, where a call alone does not fill the device; null: call by call.
+    std::array<ParamsCell, kDeviceKinds> joined_cells{};
 
     const SlotUse* use_of(ParamSlot slot) const {
         for (const SlotUse& use : uses) {

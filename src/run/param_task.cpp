@@ -26,15 +26,36 @@ class ParamCalls {
     void run(std::vector<GroupReport>& reports) {
         if (task_.uses(ParamSlot::plain)) return run_on_arrival();
         if (kernel_.grain == Grain::group) return run_on_group(reports);
+        if (const ParamsCell joined = kernel_.joined_cells[device()]; joined != nullptr && !widens())
+            return joined(all_calls(), memory_.stream());
+        for_each_call([this](const ParamCall& each) { call(each); });
+    }
+
+  private:
+    // By the stream's device, not the plan's: updates next to a card run on the host's threads.
+    size_t device() const { return static_cast<size_t>(memory_.stream().device()); }
+    // Calls whose gradients are widened share the memory for that, one after the other.
+    bool widens() const {
+        return kernel_.use_of(ParamSlot::gradient) != nullptr &&
+               std::ranges::any_of(task_.chunks,
+                                   [](const ParamChunk& each) { return each.gradient_format != GradientFormat::f32; });
+    }
+    std::vector<ParamCall> all_calls() const {
+        std::vector<ParamCall> calls;
+        calls.reserve(task_.chunks.size());
+        for_each_call([&](const ParamCall& each) { calls.push_back(each); });
+        return calls;
+    }
+    template <typename Body>
+    void for_each_call(Body body) const {
         size_t state = 0;
         for (size_t index = 0, count = 0; index < task_.chunks.size(); index += count) {
             count = kernel_.grain == Grain::chunk ? 1 : chunks_of_parameter(index);
-            call(bind(index, count, state));
+            body(bind(index, count, state));
             for (size_t each = index; each < index + count; ++each) state += task_.chunks[each].state.size();
         }
     }
 
-  private:
     // Null for what the kernel's record does not name: its task has not declared it.
     std::byte* at_slot(ParamSlot slot, const BufferSlice& slice) const {
         return kernel_.use_of(slot) == nullptr ? nullptr : memory_.address(slice);
@@ -93,10 +114,7 @@ class ParamCalls {
         return wide;
     }
 
-    void call(const ParamCall& call) const {
-        // By the stream's device, not the plan's: updates next to a card run on the host's threads.
-        kernel_.cells[static_cast<size_t>(memory_.stream().device())](call, memory_.stream());
-    }
+    void call(const ParamCall& call) const { kernel_.cells[device()](call, memory_.stream()); }
 
     void run_on_group(std::vector<GroupReport>& reports) {
         std::vector<ParamCall> group;

@@ -139,5 +139,32 @@ TEST(Squares, HaveTheCpusBits) {
     }
 }
 
+// One launch covers several gradients, of the same bits, and of more than one launch takes.
+TEST(Squares, OfSeveralGradientsAreThoseOfEach) {
+    Random random(7, RandomStream::test);
+    std::vector<VisibleVector<float>> values;
+    std::vector<VisibleVector<double>> apart, together;
+    std::vector<ParamCall> calls;
+    const LoneParam param{.spec = {.name = "w", .shape = Shape{1}}};
+    for (int64_t i = 0; i < 37; ++i) {
+        const int64_t count = 1 + (i % 5 == 0 ? kNormChunkElements + i : 31 * i % 97);
+        for (float& value : values.emplace_back(static_cast<size_t>(count))) value = gradient_of(random);
+        for (auto* sums : {&apart, &together})
+            sums->emplace_back(static_cast<size_t>(div_up(count, kNormChunkElements)), -1.0);
+    }
+    const std::unique_ptr<Stream> stream = make_device({DeviceKind::cuda})->make_stream(2);
+    stream->launch([&](const Launch& launch) {
+        for (size_t i = 0; i < values.size(); ++i) {
+            const auto count = std::ssize(values[i]);
+            sum_squares(values[i].data(), count, apart[i], launch.stream());
+            calls.push_back(
+                {.param = param, .count = count, .gradient = values[i].data(), .squares = together[i].data()});
+        }
+        kSumSquares.joined_cells[static_cast<size_t>(DeviceKind::cuda)](calls, launch.stream());
+    });
+    stream->synchronize();
+    EXPECT_EQ(apart, together);
+}
+
 }  // namespace
 }  // namespace windlass
