@@ -95,7 +95,7 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
     Config config = make_config({.file = read_config_file(files, yaml)}, ConfigUse::train).config;
     config.output_dir = run;
     config.resume = step.empty() || step == kLastStep ? "auto" : step;
-    const StartPoint start = find_start(files, config);
+    const StartPoint start = find_start(files, run_request(config));
     if (const auto best = best_checkpoint(files, config, start); step.empty() && best)
         return of_checkpoint(files, *best, model);
     if (start.log_to)

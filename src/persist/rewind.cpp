@@ -126,7 +126,7 @@ StartPoint find_branch(FileSystem& files, const Config& config) {
     if (source.resume.empty()) source.resume = std::to_string(TrajectoryReader::open(files, path).last_step());
     if (source.resume.find_first_not_of("0123456789") != std::string::npos)
         throw UserError(ExitCode::usage, "branch_from", "\"{}\" is no step", source.resume).hint("RUN@STEP");
-    return find_start(files, source);
+    return find_start(files, run_request(source));
 }
 
 void begin_branch(FileSystem& files, const Config& config, const StartPoint& start) {

@@ -42,8 +42,8 @@ UserError is_locked(const std::string& place, std::string_view what_it_does, con
     return error;
 }
 
-std::optional<StartPoint> from_store(FileSystem& files, const Config& config) {
-    const std::string path = working_store_path(config);
+std::optional<StartPoint> from_store(FileSystem& files, const RunRequest& run) {
+    const std::string& path = run.store;
     if (path.empty() || !files.exists(path)) return std::nullopt;
     try {
         const Store store = Store::open(files, path, OpenMode::read);
@@ -55,8 +55,8 @@ std::optional<StartPoint> from_store(FileSystem& files, const Config& config) {
 }
 
 // At or before step `most`.
-std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config& config, int64_t most) {
-    std::vector<CheckpointPlace> places = list_checkpoints(files, config.output_dir);
+std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const RunRequest& run, int64_t most) {
+    std::vector<CheckpointPlace> places = list_checkpoints(files, run.folder);
     for (; !places.empty(); places.pop_back()) {
         const std::string& path = places.back().path;
         if (places.back().step > most) continue;
@@ -69,45 +69,45 @@ std::optional<StartPoint> from_newest_checkpoint(FileSystem& files, const Config
     return std::nullopt;
 }
 
-std::optional<StartPoint> newest_state(FileSystem& files, const Config& config, int64_t most) {
-    std::optional<StartPoint> store = from_store(files, config);
+std::optional<StartPoint> newest_state(FileSystem& files, const RunRequest& run, int64_t most) {
+    std::optional<StartPoint> store = from_store(files, run);
     if (store && store->state.progress.step > most) store.reset();
-    std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, config, most);
+    std::optional<StartPoint> checkpoint = from_newest_checkpoint(files, run, most);
     if (store && (!checkpoint || store->state.progress.step >= checkpoint->state.progress.step)) return store;
     return checkpoint;
 }
 
 // The folder whose run.yaml was read, where that is a run with a state, and not the run's output_dir: it was moved, or
 // is named from another folder. Empty if it is not so.
-std::string moved_run(FileSystem& files, const Config& config) {
-    if (config.written_in.empty()) return "";
-    std::string folder = parent_folder(config.written_in);
+std::string moved_run(FileSystem& files, const RunRequest& run) {
+    if (run.written_in.empty()) return "";
+    std::string folder = parent_folder(run.written_in);
     const auto has = [&](const char* name) { return files.exists(path_in(folder, name)); };
     if (!is_run_folder(files, folder)) return "";
     if (list_checkpoints(files, folder).empty() && !has(kTrajectoryName) && !has(kFinalName)) return "";
-    const bool is_there = files.exists(config.output_dir);
-    return is_there && files.status(config.output_dir).is_same(files.status(folder)) ? "" : folder;
+    const bool is_there = files.exists(run.folder);
+    return is_there && files.status(run.folder).is_same(files.status(folder)) ? "" : folder;
 }
 
 std::string way_to_moved(const std::string& folder) {
     return fmt::format("--output-dir {}, where run.yaml lies with what the run has kept", shell_word(folder));
 }
 
-[[noreturn]] void refuse_step(FileSystem& files, const Config& config, std::string_view log_words) {
+[[noreturn]] void refuse_step(FileSystem& files, const RunRequest& run, std::string_view log_words) {
     std::vector<std::string> steps;
-    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir))
+    for (const CheckpointPlace& place : list_checkpoints(files, run.folder))
         steps.push_back(std::to_string(place.step));
-    const std::string moved = steps.empty() ? moved_run(files, config) : "";
-    throw UserError(ExitCode::usage, config.output_dir, "has no checkpoint of step {}{}", config.resume, log_words)
+    const std::string moved = steps.empty() ? moved_run(files, run) : "";
+    throw UserError(ExitCode::usage, run.folder, "has no checkpoint of step {}{}", run.resume, log_words)
         .hint(!moved.empty()  ? way_to_moved(moved)
               : steps.empty() ? "resume: auto"
                               : fmt::format("one of: {}", fmt::join(steps, ", ")));
 }
 
 // What a folder that holds no state is good for.
-std::string way_without_state(FileSystem& files, const Config& config) {
-    const std::string& folder = config.output_dir;
-    if (const std::string moved = moved_run(files, config); !moved.empty()) return way_to_moved(moved);
+std::string way_without_state(FileSystem& files, const RunRequest& run) {
+    const std::string& folder = run.folder;
+    if (const std::string moved = moved_run(files, run); !moved.empty()) return way_to_moved(moved);
     if (!is_run_folder(files, folder)) return "start the run without resume";
     const std::string again = "--overwrite in place of resume, which begins again";
     if (!files.exists(fmt::format("{}/{}", folder, kFinalName))) return again;
@@ -116,32 +116,32 @@ std::string way_without_state(FileSystem& files, const Config& config) {
         kFinalName, again);
 }
 
-[[noreturn]] void refuse_without_state(FileSystem& files, const Config& config) {
-    throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", config.output_dir)
-        .hint(way_without_state(files, config));
+[[noreturn]] void refuse_without_state(FileSystem& files, const RunRequest& run) {
+    throw UserError(ExitCode::usage, "resume", "{} holds neither a checkpoint nor a working store", run.folder)
+        .hint(way_without_state(files, run));
 }
 
 // Whose log this is, as the state next to it says; run.yaml has all of it too, but for what the log's header says.
-std::optional<Identity> identity_of_log(FileSystem& files, const Config& config, const TrajectoryReader& log) {
+std::optional<Identity> identity_of_log(FileSystem& files, const RunRequest& run, const TrajectoryReader& log) {
     try {
-        if (const std::optional<RunState> logged = logged_state(files, config.output_dir)) return logged->identity;
+        if (const std::optional<RunState> logged = logged_state(files, run.folder)) return logged->identity;
     } catch (const UserError& error) {
         log_warning("{}", error.what());
     }
-    std::optional<Identity> identity = identity_in_run(files, config.output_dir);
-    if (identity) identity->scale_exponents = logged_identity(log.header(), config.output_dir).scale_exponents;
+    std::optional<Identity> identity = identity_in_run(files, run.folder);
+    if (identity) identity->scale_exponents = logged_identity(log.header(), run.folder).scale_exponents;
     return identity;
 }
 
 // The checkpoint of the step, or what the log makes of the newest state before it.
-StartPoint from_step(FileSystem& files, const Config& config) {
+StartPoint from_step(FileSystem& files, const RunRequest& run) {
     int64_t step = 0;
-    const char* const end = config.resume.data() + config.resume.size();
-    const auto [parsed, problem] = std::from_chars(config.resume.data(), end, step);
-    if (parsed != end || problem != std::errc()) refuse_step(files, config, "");
-    const std::string path = fmt::format("{}/{}", config.output_dir, kTrajectoryName);
+    const char* const end = run.resume.data() + run.resume.size();
+    const auto [parsed, problem] = std::from_chars(run.resume.data(), end, step);
+    if (parsed != end || problem != std::errc()) refuse_step(files, run, "");
+    const std::string path = fmt::format("{}/{}", run.folder, kTrajectoryName);
     const bool has_log = files.exists(path);
-    for (const CheckpointPlace& place : list_checkpoints(files, config.output_dir)) {
+    for (const CheckpointPlace& place : list_checkpoints(files, run.folder)) {
         if (place.step != step) continue;
         try {
             return {StartPoint::From::checkpoint, place.path, verify_checkpoint(files, place.path)};
@@ -149,33 +149,40 @@ StartPoint from_step(FileSystem& files, const Config& config) {
             if (!has_log) throw;  // else what is before it leads there too
         }
     }
-    if (!has_log) refuse_step(files, config, "");
+    if (!has_log) refuse_step(files, run, "");
     const TrajectoryReader log = TrajectoryReader::open(files, path);
     const int64_t first = log.first_step(), last = log.last_step();
     if (step < first - 1 || step > last)
-        refuse_step(files, config, fmt::format(", and its log holds steps {} to {}", first, last));
-    std::optional<StartPoint> found = newest_state(files, config, step);
+        refuse_step(files, run, fmt::format(", and its log holds steps {} to {}", first, last));
+    std::optional<StartPoint> found = newest_state(files, run, step);
     if (found && found->state.progress.step >= first - 1) {
         found->log_to = step;
         return std::move(*found);
     }
     // After the base, with what was decided when the run began.
-    if (const std::optional<Identity> began = first == 1 ? identity_of_log(files, config, log) : std::nullopt)
+    if (const std::optional<Identity> began = first == 1 ? identity_of_log(files, run, log) : std::nullopt)
         return {.state = {.identity = *began}, .log_to = step};
-    refuse_step(files, config, ", nor a state before it that its log begins with");
+    refuse_step(files, run, ", nor a state before it that its log begins with");
 }
 
 }  // namespace
 
-RunFolder::RunFolder(FileSystem& files, const Config& config) : files_(files), path_(config.output_dir) {
+RunRequest run_request(const Config& config) {
+    return {.folder = config.output_dir,
+            .store = working_store_path(config),
+            .resume = config.resume,
+            .overwrites = config.overwrite,
+            .written_in = config.written_in};
+}
+
+RunFolder::RunFolder(FileSystem& files, const RunRequest& run) : files_(files), path_(run.folder) {
     // Before a folder is made, which would look like a run's. A working store may have outlived its run's folder.
-    const std::string store = working_store_path(config);
-    const bool has_store = !store.empty() && files.exists(store);
-    if (!config.resume.empty() && !has_store && !files.exists(path_)) refuse_without_state(files, config);
+    const bool has_store = !run.store.empty() && files.exists(run.store);
+    if (!run.resume.empty() && !has_store && !files.exists(path_)) refuse_without_state(files, run);
     make_durable_folders(files, path_);
     if (!files.status(path_).is_folder) throw UserError(ExitCode::usage, path_, "is not a folder");
     const bool is_used = !is_empty(files, path_), is_run = is_run_folder(files, path_);
-    if (is_used && is_run && config.resume.empty() && !config.overwrite)
+    if (is_used && is_run && run.resume.empty() && !run.overwrites)
         throw UserError(ExitCode::usage, "output_dir", "{} holds a run already", path_)
             .hint("--resume, --overwrite or another folder");
     if (is_used && !is_run)
@@ -231,24 +238,24 @@ std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_f
 
 namespace {
 
-StartPoint find_any_start(FileSystem& files, const Config& config) {
-    if (config.resume != "auto") return from_step(files, config);
-    const std::optional<StartPoint> found = newest_state(files, config, std::numeric_limits<int64_t>::max());
-    const std::optional<RunState> logged = logged_state(files, config.output_dir);
+StartPoint find_any_start(FileSystem& files, const RunRequest& run) {
+    if (run.resume != "auto") return from_step(files, run);
+    const std::optional<StartPoint> found = newest_state(files, run, std::numeric_limits<int64_t>::max());
+    const std::optional<RunState> logged = logged_state(files, run.folder);
     StartPoint start = found.value_or(StartPoint{});
     if (logged && (!found || logged->progress.step > found->state.progress.step)) start.logged = logged;
     if (found || logged) return start;
-    refuse_without_state(files, config);
+    refuse_without_state(files, run);
 }
 
 }  // namespace
 
-StartPoint find_start(FileSystem& files, const Config& config) {
-    if (config.resume.empty()) return {};
-    require_run_format(files, config.output_dir);
-    StartPoint start = find_any_start(files, config);
-    const std::string own_id = run_id_of(files, config.output_dir);
-    const std::vector<RunPart> parts = parts_in_run(files, config.output_dir);
+StartPoint find_start(FileSystem& files, const RunRequest& run) {
+    if (run.resume.empty()) return {};
+    require_run_format(files, run.folder);
+    StartPoint start = find_any_start(files, run);
+    const std::string own_id = run_id_of(files, run.folder);
+    const std::vector<RunPart> parts = parts_in_run(files, run.folder);
     constexpr std::string_view kMove = "to move it out of the run's folder";
     if (start.from == StartPoint::From::working_store) {
         require_own(own_id, start.state, start.path, "the ssd_dir of this run, or another output_dir");
@@ -263,9 +270,9 @@ StartPoint find_start(FileSystem& files, const Config& config) {
     // The log stays with its folder, and is cut where a part begins.
     const RunState& logged = start.logged ? *start.logged : start.state;
     if (start.logged || start.from == StartPoint::From::model)
-        require_own(own_id, logged, fmt::format("{}/{}", config.output_dir, kTrajectoryName),
+        require_own(own_id, logged, fmt::format("{}/{}", run.folder, kTrajectoryName),
                     "to move it and trajectory.json out of the run's folder");
-    if (config.resume == "auto") require_newest_store(files, start, config.output_dir);
+    if (run.resume == "auto") require_newest_store(files, start, run.folder);
     return start;
 }
 

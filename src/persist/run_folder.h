@@ -23,6 +23,16 @@ inline constexpr const char* kSamplesName = "samples.jsonl";
 inline constexpr const char* kSaveRequestName = "save";
 inline constexpr const char* kReferencesName = "references.json";  // docs/format/references.md
 
+// A run as a command names it.
+struct RunRequest {
+    std::string folder;       // its output_dir
+    std::string store;        // its working store; empty: it has none
+    std::string resume;       // "auto" or a step; empty: it begins
+    bool overwrites = false;  // what is in the folder
+    std::string written_in;   // Config::written_in
+};
+RunRequest run_request(const Config& config);
+
 // Where a run starts or resumes.
 struct StartPoint {
     enum class From { model, working_store, checkpoint } from = From::model;
@@ -43,7 +53,7 @@ class RunFolder {
   public:
     // Makes the folder, or takes one that is a run to resume or to overwrite.
     // UserError(usage) for any other folder that is not empty, UserError(storage) when another process holds it.
-    RunFolder(FileSystem& files, const Config& config);
+    RunFolder(FileSystem& files, const RunRequest& run);
 
     const std::string& path() const { return path_; }
     std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
@@ -71,10 +81,10 @@ struct IdleRun {
 // (file_lock.h): who waits for it might wait forever.
 std::optional<IdleRun> lock_idle_run(FileSystem& files, const std::string& run_folder);
 
-// Follows config.resume: the newest of the working store's last commit, the newest valid checkpoint, and what the
+// Follows `resume`: the newest of the working store's last commit, the newest valid checkpoint, and what the
 // trajectory log makes of them or of the base; or a step: its checkpoint, or what the log makes of the newest state at
 // or before it. UserError(usage) when there is nothing to resume, UserError(storage) for a state of another run, and
 // for a working store that is older than the run (run_identity.h).
-StartPoint find_start(FileSystem& files, const Config& config);
+StartPoint find_start(FileSystem& files, const RunRequest& run);
 
 }  // namespace windlass

@@ -98,8 +98,8 @@ void require_own(const std::string& own_id, const RunState& state, const std::st
         .hint(remedy);
 }
 
-void require_own_store(FileSystem& files, const Config& config) {
-    const std::string path = working_store_path(config);
+void require_own_store(FileSystem& files, const RunRequest& run) {
+    const std::string& path = run.store;
     if (path.empty() || !files.exists(path)) return;
     RunState state;
     try {
@@ -107,11 +107,11 @@ void require_own_store(FileSystem& files, const Config& config) {
     } catch (const UserError&) {
         return;  // no whole state of any run
     }
-    const std::string own_id = run_id_of(files, config.output_dir);
+    const std::string own_id = run_id_of(files, run.folder);
     constexpr std::string_view kRemedy = "another ssd_dir; or remove the file, if the run that it belongs to is over";
     if (!own_id.empty()) return require_own(own_id, state, path, kRemedy);
     throw UserError(ExitCode::storage, path, "belongs to another run: it was written by run {}, and {} holds none",
-                    state.identity.run_id, config.output_dir)
+                    state.identity.run_id, run.folder)
         .hint(kRemedy);
 }
 

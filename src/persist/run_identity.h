@@ -34,7 +34,7 @@ std::vector<std::string> differs_from_run(FileSystem& files, const std::string& 
 // UserError(storage) that names the state and both ids, where the run has one and they differ.
 void require_own(const std::string& own_id, const RunState& state, const std::string& path, std::string_view remedy);
 // The same for what lies where the run's working store will be, read or not: a run that begins would replace it.
-void require_own_store(FileSystem& files, const Config& config);
+void require_own_store(FileSystem& files, const RunRequest& run);
 
 // The id that a run resumes under: its run.yaml's, or where that is gone its state's, with a warning.
 std::string adopted_run_id(FileSystem& files, const StartPoint& start, const std::string& run_folder);

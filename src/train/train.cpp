@@ -207,24 +207,23 @@ std::string reference_store_path(const std::string& store_path) {
     return store_path.empty() ? "" : store_path + ".reference";
 }
 
-void remove_stores(FileSystem& files, const Config& config) {
-    const std::string store = working_store_path(config);
+void remove_stores(FileSystem& files, const std::string& store) {
     if (store.empty()) return;
     remove_store(files, store);
     remove_store(files, reference_store_path(store));
 }
 
 // The store first: killed in between, none is left that the folder does not know.
-void clear(FileSystem& files, RunFolder& folder, const Config& config) {
-    remove_stores(files, config);
+void clear(FileSystem& files, RunFolder& folder, const std::string& store) {
+    remove_stores(files, store);
     folder.clear();
 }
 
 // States later than the one that the run resumes from no longer belong to it: they were undone, or are damaged. A
 // store that is not used is older than that state, or was undone, and the new one needs its place.
-void leave_others(FileSystem& files, const Session& session, const RunFolder& folder, const StartPoint& start) {
+void leave_others(FileSystem& files, const RunFolder& folder, const std::string& store, const StartPoint& start) {
     set_aside_checkpoints(files, folder.path(), start.last().progress.step);
-    if (start.from != StartPoint::From::working_store) remove_stores(files, session.config);
+    if (start.from != StartPoint::From::working_store) remove_stores(files, store);
 }
 
 // A run that begins from another run's run.yaml repeats it bit for bit only where all of its identity is the same.
@@ -336,16 +335,17 @@ TrainResult train(FileSystem& files, const Config& given, const TrainHooks& hook
     std::optional<LogFile> own_log;
     if (hooks.log == nullptr) own_log.emplace();
     RunControl own_control;
-    RunFolder folder(files, given);
-    const StoreLock store_lock(files, working_store_path(given));
-    require_own_store(files, given);
+    const RunRequest request = run_request(given);
+    RunFolder folder(files, request);
+    const StoreLock store_lock(files, request.store);
+    require_own_store(files, request);
     const bool branches = !given.branch_from.empty();
     const bool goes_on = !branches && given.resume == "auto";
     const std::optional<RunState> ended = goes_on ? ended_state(files, folder.path()) : std::nullopt;
     if (ended) {
         if (std::optional<TrainResult> over = already_finished(files, given, folder, *ended)) return std::move(*over);
     }
-    StartPoint start = branches ? find_branch(files, given) : find_start(files, given);
+    StartPoint start = branches ? find_branch(files, given) : find_start(files, request);
     Config config = given;
     if (start.from == StartPoint::From::working_store && is_open(config.policy)) config.policy = "three_tier";
     const bool resumes = start.resumes();
@@ -365,14 +365,14 @@ TrainResult train(FileSystem& files, const Config& given, const TrainHooks& hook
     const std::vector<RunPart> parts = parts_from(files, folder, start, continues);
     session.identity.part_id = parts.back().id;
     if (config.overwrite) check_overwrites_no_base(files, session.config, folder);
-    if (config.overwrite) clear(files, folder, config);  // only now: a refused run must not delete an older one
+    if (config.overwrite) clear(files, folder, request.store);  // only now: a refused run must not delete an older one
     // Before all else: what is killed from here on is a run, which may be resumed or overwritten.
     if (!continues) write_run_yaml(files, session, folder, parts);
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     (own_log ? *own_log : *hooks.log).open(folder.file("log.txt"));
     // Before the log is cut: killed in between, the run is still all there.
-    if (continues) leave_others(files, session, folder, start);
+    if (continues) leave_others(files, folder, request.store, start);
     // After that: a kill in between leaves no state that is later than where the new part begins.
     if (continues) write_run_yaml(files, session, folder, parts);
     tell_begin(files, session, start, changed, ended);
