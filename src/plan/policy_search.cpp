@@ -98,7 +98,7 @@ double PolicySearch::least_seconds() const {
     double down = 0;
     for (const Param param : in_.model.all_params()) {
         if (!param.trains()) continue;
-        if (!in_share(param.spec.block, space_.of(Knob::resident).front()))
+        if (!in_share(param.spec.block, space_.of(Knob::resident).front(), kResidentShares))
             down += static_cast<double>(gradient_bytes(in_.numerics.gradient_format, param.numel()));
     }
     const auto seconds = [](bool moves, double bytes, double rate) { return moves && rate > 0 ? bytes / rate : 0; };

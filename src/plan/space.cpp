@@ -120,6 +120,12 @@ Space forward_only(Space space, const TrainedModel& model, const Recipe& recipe,
     // Each block is fetched once a step, for all micro-batches and directions.
     space.of(Knob::order) = {static_cast<int>(MicroOrder::layer_first)};
     space.of(Knob::group_chunks) = {1};
+    // A forward-only step is often bound by its link, and has few knobs: a search for each sixteenth that might fit is
+    // cheap.
+    if (std::vector<int>& shares = space.of(Knob::resident); shares.size() > 1) {
+        shares.resize(kResidentShares);
+        std::iota(shares.begin(), shares.end(), 0);
+    }
     const bool has_pairs = std::any_of(recipe.passes.begin(), recipe.passes.end(), [](const RecipePass& pass) {
         return pass.kind == PassKind::forward && pass.k > 1;
     });
@@ -173,9 +179,9 @@ int most_saved(const SavedRanks& ranks) {
     return static_cast<int>(most);
 }
 
-bool in_share(int block, int share) {
+bool in_share(int block, int share, int shares) {
     // Spread over the depth, so that a link or a drive has about as much to do in each part of a pass.
-    return (block + 1) * share / kShares > block * share / kShares;
+    return (block + 1) * share / shares > block * share / shares;
 }
 
 std::vector<const Program*> programs_of(const ModelSpec& model) {
@@ -191,9 +197,8 @@ std::vector<const Program*> programs_of(const ModelSpec& model, int blocks) {
 }
 
 int period_of(const Choice& choice) {
-    int period = 1;
-    for (const Knob knob :
-         {Knob::resident, Knob::held_weights, Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
+    int period = kResidentShares / std::gcd(kResidentShares, at(choice, Knob::resident));
+    for (const Knob knob : {Knob::held_weights, Knob::weights, Knob::state, Knob::gradients, Knob::deferred})
         period = std::lcm(period, kShares / std::gcd(kShares, at(choice, knob)));
     return std::lcm(period, std::max(1, at(choice, Knob::device_groups)));
 }
@@ -216,7 +221,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
     plan.one_probe = at(choice, Knob::one_probe) == 1;
     plan.writeback_steps = std::max(1, at(choice, Knob::writeback_steps));
     const auto home = [&](Knob knob, int block) {
-        if (in_share(block, at(choice, Knob::resident))) return Home::device;
+        if (in_share(block, at(choice, Knob::resident), kResidentShares)) return Home::device;
         if (knob == Knob::weights && in_share(block, at(choice, Knob::held_weights))) return Home::device;
         return in_share(block, at(choice, knob)) ? space.near : space.far;
     };

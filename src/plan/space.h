@@ -1,7 +1,7 @@
 // space.h: what a search may turn, and the plan that a choice describes.
 //
-// A choice is one number a knob. Homes of weights, state and gradients are shares, in eighths of the blocks, spread
-// evenly over the depth: some are whole on the device; of the others some live near (in memory), the rest far.
+// A choice is one number a knob. Homes of weights, state and gradients are shares of the blocks, spread evenly over the
+// depth: some are whole on the device; of the others some live near (in memory), the rest far.
 // What becomes of saved values goes by one ranking of each program's values, seconds saved for a byte: the first `keep`
 // stay on the device, the next `offload` wait in host memory, the next `spill` on disk, and the rest is computed again.
 #pragma once
@@ -19,7 +19,7 @@
 namespace windlass {
 
 enum class Knob : uint8_t {
-    resident,      // eighths of the blocks that are whole on the device, updated there
+    resident,      // sixteenths of the blocks that are whole on the device, updated there
     held_weights,  // eighths of the blocks whose weights stay on the device, wherever they are updated
     weights,       // eighths near, of the others
     state,         // eighths near
@@ -43,6 +43,7 @@ enum class Knob : uint8_t {
 };
 inline constexpr int kKnobs = 21;
 inline constexpr int kShares = 8;
+inline constexpr int kResidentShares = 16;  // of Knob::resident
 
 using Choice = std::array<int, kKnobs>;
 inline int& at(Choice& choice, Knob knob) {
@@ -99,7 +100,7 @@ Plan plan_of(const Space& space, const Choice& choice, const SavedRanks& ranks,
 // n: a plan treats blocks that are n apart alike.
 int period_of(const Choice& choice);
 
-// Whether this block is among `share` eighths of them, evenly spread.
-bool in_share(int block, int share);
+// Whether this block is among `share` of `shares` equal parts of them, evenly spread.
+bool in_share(int block, int share, int shares = kShares);
 
 }  // namespace windlass

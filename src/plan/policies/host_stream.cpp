@@ -11,7 +11,7 @@ std::optional<Space> space(const PlanRequest& request, const SpaceInput& input) 
     Space made = common_space(request, input);
     made.base.policy = "host_stream";
     made.near = made.far = Home::host;
-    made.of(Knob::resident) = {0, 2, 4, 6};
+    made.of(Knob::resident) = {0, 4, 8, 12};
     made.of(Knob::held_weights) = {0, 2, 4, 6, kShares};
     made.of(Knob::device_groups) = {0, 8, 4, 3, 2};
     add_streaming(made, request, input);
