@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "config/config_best.h"
 #include "config/config_keys.h"
 #include "config/config_layers.h"
@@ -206,7 +207,7 @@ void check_adapter_keys(const Config& c, Problems& problems) {
     for (const char* const key : {"lsp_d", "lsp_r", "lsp_host_bytes", "lsp_link_bytes"})
         check(key, projects, kProjectors);
     for (const char* const key : {"lsp_refresh", "lsp_samples", "lsp_learn"}) {
-        if (is_new || c.adapter.empty()) check(key, projects, kProjectors);  // else it may be one of these
+        if (is_new || c.adapter.empty()) check(key, projects, kProjectors);  // else the folder may hold such a one
     }
     check_module_patterns(c, problems);
     for (const ByteLimit* const limit : {&c.lsp_host_bytes, &c.lsp_link_bytes}) {
@@ -233,7 +234,7 @@ void check_run(const Config& c, Problems& problems) {
     const std::optional<DeviceId> device = device_from_name(c.device);
     if (!device || device->kind == DeviceKind::fake)
         problems.push_back(
-            fmt::format("device: \"{}\" is not one of: cpu, cpu:emulate, cuda, cuda:N. Try: cpu", c.device));
+            fmt::format("device: \"{}\" is not one of: cpu, cpu:emulate, cuda, cuda:N. Try: cpu", excerpt(c.device)));
     const bool has_disk = !c.ssd_dir.empty() || !c.machine.empty();
     if (c.policy == "three_tier" && !has_disk)
         problems.emplace_back(
@@ -274,8 +275,12 @@ void check_present(const Config& c, ConfigUse use, const std::set<std::string_vi
 
 [[noreturn]] void throw_problems(const Problems& problems) {
     if (problems.size() == 1) throw UserError(ExitCode::usage, "configuration", "{}", problems.front());
-    throw UserError(ExitCode::usage, "configuration", "{} problems:\n  {}", problems.size(),
-                    fmt::join(problems, "\n  "));
+    // A file chooses how many there are.
+    constexpr size_t kProblemsMax = 20;
+    const std::span shown(problems.begin(), std::min(problems.size(), kProblemsMax));
+    throw UserError(ExitCode::usage, "configuration", "{} problems{}:\n  {}", problems.size(),
+                    shown.size() < problems.size() ? fmt::format(", the first {}", shown.size()) : "",
+                    fmt::join(shown, "\n  "));
 }
 
 // What is wrong with the model's place is said after what is wrong with the keys.

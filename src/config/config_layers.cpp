@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "config/config_keys.h"
 #include "config/config_values.h"
 #include "config/key_advice.h"
@@ -12,11 +13,11 @@ namespace windlass {
 namespace {
 
 std::string unknown_key(const ConfigEntry& entry) {
-    const std::string what = fmt::format("{}: there is no key \"{}\"", entry.where, entry.key);
+    const std::string what = fmt::format("{}: there is no key \"{}\"", entry.where, excerpt(entry.key));
     if (const KeyAdvice* const advice = find_key_advice(entry.key); advice != nullptr)
         return fmt::format("{}{}{}. Try: {}", what, advice->why.empty() ? "" : ": ", advice->why,
                            typed_advice(*advice, entry));
-    if (!entry.problem.empty()) return fmt::format("{}: {}: {}", entry.where, entry.key, entry.problem);
+    if (!entry.problem.empty()) return fmt::format("{}: {}: {}", entry.where, excerpt(entry.key), entry.problem);
     const std::string_view near = nearest_config_key(entry.key);
     return near.empty() ? what : fmt::format("{}. Did you mean \"{}\"?", what, near);
 }

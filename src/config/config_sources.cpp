@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/printable.h"
 #include "config/config.h"
 #include "config/config_keys.h"
 #include "config/foreign/recognise.h"
@@ -103,7 +104,7 @@ ConfigEntry read_word(const std::string& key, const std::string& value, std::str
         try {
             return read_entry(key, YAML::Load(value), where);
         } catch (const YAML::Exception& error) {
-            throw UserError(ExitCode::usage, where, "\"{}\" is not a list: {}", value, error.msg);
+            throw UserError(ExitCode::usage, where, "\"{}\" is not a list: {}", excerpt(value), excerpt(error.msg));
         }
     }
     ConfigEntry entry{.key = key, .where = std::move(where)};

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/units.h"
 
 namespace windlass {
@@ -61,14 +62,14 @@ std::string choose(const ConfigKey& key, std::string_view text, std::string& int
     std::string advice = near.empty() ? "" : fmt::format(". Did you mean \"{}\"?", near);
     if (key.name == "method" && (is_adapter_name(lower(text)) || lower(text) == "qlora"))
         advice = fmt::format(". Try: adapter: {}", lower(text));
-    return fmt::format("\"{}\" is not one of: {}{}", text, fmt::join(key.choices, ", "), advice);
+    return fmt::format("\"{}\" is not one of: {}{}", excerpt(text), fmt::join(key.choices, ", "), advice);
 }
 
 template <typename Number>
 std::string assign_number(const ConfigKey& key, const std::string& text, Number& into) {
     const auto value = parse_number<Number>(text);
     const bool whole = std::is_integral_v<Number>;
-    if (!value) return fmt::format("\"{}\" is not a{} number", text, whole ? " whole" : "");
+    if (!value) return fmt::format("\"{}\" is not a{} number", excerpt(text), whole ? " whole" : "");
     const std::string problem = check_range(key, static_cast<double>(*value));
     if (problem.empty()) into = *value;
     return problem;
@@ -159,7 +160,7 @@ std::string assign_config_value(const ConfigKey& key, const ConfigEntry& entry, 
             [&](ByteLimit Config::*field) { return assign_size(key, text, entry.where, config.*field); },
             [&](bool Config::*field) -> std::string {
                 const auto value = parse_boolean(text);
-                if (!value) return fmt::format("\"{}\" is neither true nor false", text);
+                if (!value) return fmt::format("\"{}\" is neither true nor false", excerpt(text));
                 config.*field = *value;
                 return "";
             },

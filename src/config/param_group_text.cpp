@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -27,7 +28,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 std::string read_number(std::string_view name, std::string_view text, double most, double& into) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
     if (error != std::errc() || end != text.data() + text.size() || !(into >= 0 && into <= most))
-        return fmt::format("{} is \"{}\", expected a number from 0 to {}", name, text, most);
+        return fmt::format("{} is \"{}\", expected a number from 0 to {}", name, excerpt(text), most);
     return "";
 }
 
@@ -36,11 +37,13 @@ std::string read_setting(std::string_view name, std::string_view value, ParamGro
     if (name == kDecay) return read_number(name, value, kGroupDecayMax, group.weight_decay.emplace());
     if (name == kTrain) {
         group.train = value == "true";
-        return value == "true" || value == "false" ? "" : fmt::format("train is \"{}\", expected true or false", value);
+        return value == "true" || value == "false"
+                   ? ""
+                   : fmt::format("train is \"{}\", expected true or false", excerpt(value));
     }
     const std::string_view near = nearest_name(name, kSettings);
-    return near.empty() ? fmt::format("a group has no \"{}\", only {}", name, fmt::join(kSettings, ", "))
-                        : fmt::format("a group has no \"{}\". Did you mean \"{}\"?", name, near);
+    return near.empty() ? fmt::format("a group has no \"{}\", only {}", excerpt(name), fmt::join(kSettings, ", "))
+                        : fmt::format("a group has no \"{}\". Did you mean \"{}\"?", excerpt(name), near);
 }
 
 std::string check_match(std::string_view match) {
@@ -60,12 +63,13 @@ std::string read_param_group(std::string_view text, ParamGroup& group) {
         const size_t equals = words[index].find('=');
         const std::string_view name = words[index].substr(0, equals);
         if (equals == std::string_view::npos)
-            return fmt::format("\"{}\" sets nothing. Try: \"{} train=false\"", words[index], words[0]);
+            return fmt::format("\"{}\" sets nothing. Try: \"{} train=false\"", excerpt(words[index]),
+                               excerpt(words[0]));
         if (std::find(seen.begin(), seen.end(), name) != seen.end())
-            return fmt::format("{} is set twice for \"{}\"", name, words[0]);
+            return fmt::format("{} is set twice for \"{}\"", excerpt(name), excerpt(words[0]));
         seen.push_back(name);
         const std::string problem = read_setting(name, words[index].substr(equals + 1), group);
-        if (!problem.empty()) return fmt::format("\"{}\": {}", words[0], problem);
+        if (!problem.empty()) return fmt::format("\"{}\": {}", excerpt(words[0]), problem);
     }
     return "";
 }
@@ -126,7 +130,7 @@ void check_param_groups(const Config& config, std::vector<std::string>& problems
     for (const std::string& match : config.freeze) {
         if (words_of(match).size() != 1 || words_of(match)[0] != match)
             problems.push_back(
-                fmt::format("freeze: \"{}\" is not a pattern of names. Try: freeze: [\"*embed*\"]", match));
+                fmt::format("freeze: \"{}\" is not a pattern of names. Try: freeze: [\"*embed*\"]", excerpt(match)));
         else if (const std::string problem = check_match(match); !problem.empty())
             problems.push_back(fmt::format("freeze: {}", problem));
     }

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -14,7 +15,8 @@ constexpr std::array<std::string_view, 3> kMembers = {"name", "paper", "keys"};
 std::string scalar_text(const Json& value, std::string_view where, std::string_view key) {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_number() || value.is_boolean()) return value.dump();
-    throw UserError(ExitCode::usage, where, "{}: expected a word, a number, true, false, null or a list of them", key);
+    throw UserError(ExitCode::usage, where, "{}: expected a word, a number, true, false, null or a list of them",
+                    excerpt(key));
 }
 
 ConfigEntry read_entry(const std::string& key, const Json& value, std::string_view where) {
@@ -43,7 +45,7 @@ Preset parse_preset(std::string_view text, std::string_view where) {
     for (const auto& [member, value] : json.items()) {
         if (std::find(kMembers.begin(), kMembers.end(), member) != kMembers.end()) continue;
         const std::string_view near = nearest_name(member, kMembers);
-        throw UserError(ExitCode::usage, where, "a preset has no \"{}\"", member)
+        throw UserError(ExitCode::usage, where, "a preset has no \"{}\"", excerpt(member))
             .hint(near.empty() ? "expected settings under keys" : std::string(near));
     }
     Preset preset{.name = read_words(json, "name", where), .paper = read_words(json, "paper", where)};

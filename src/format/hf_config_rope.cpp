@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -58,8 +59,8 @@ std::string kind_name(const Section& in) {
     refuse_null(in.keys, "type");
     const std::optional<std::string> newer = in.keys.find_text("rope_type"), older = in.keys.find_text("type");
     if (newer && older && *newer != *older)
-        throw rope_error(in.keys, "\"rope_type\" is \"{}\", but \"type\", which means the same, is \"{}\"", *newer,
-                         *older)
+        throw rope_error(in.keys, "\"rope_type\" is \"{}\", but \"type\", which means the same, is \"{}\"",
+                         excerpt(*newer), excerpt(*older))
             .hint("\"rope_type\" alone");
     return newer ? *newer : older.value_or("default");
 }
@@ -75,7 +76,7 @@ RopeKind rope_kind(const Section& in) {
         if (name == "llama3") return RopeKind::llama3;
         if (name == "yarn") return RopeKind::yarn;
     }
-    throw rope_error(in.keys, "rope type \"{}\" is not implemented{}", name, in.is_phi() ? " for Phi" : "")
+    throw rope_error(in.keys, "rope type \"{}\" is not implemented{}", excerpt(name), in.is_phi() ? " for Phi" : "")
         .hint(in.is_phi() ? "a model with rope type default or longrope"
                           : "a model with rope type default, linear, llama3, yarn or longrope");
 }
@@ -259,7 +260,8 @@ void refuse_parts(const HfConfig& object, std::string_view name, std::string_vie
     if (parts.empty()) return;
     constexpr size_t kShown = 4;
     parts.resize(std::min(parts.size(), kShown));
-    throw rope_error(object, "\"{}\" has parts for layer types ({}): {}", name, fmt::join(parts, ", "), has)
+    throw rope_error(object, "\"{}\" has parts for layer types ({}): {}", name,
+                     excerpt(fmt::format("{}", fmt::join(parts, ", "))), has)
         .hint(fmt::format("the keys of one part in \"{}\" itself", name));
 }
 
@@ -271,7 +273,7 @@ void check_parts(const HfConfig& object, const RopeRules& rules) {
     const std::string names = fmt::format("\"{}\" and \"{}\"", rules.bases[0].layer_type, rules.bases[1].layer_type);
     for (const std::string& part : object.section_keys())
         if (!has_base(part))
-            throw rope_error(object, "\"{}\" is no type of layer of this family: it has {}", part, names)
+            throw rope_error(object, "\"{}\" is no type of layer of this family: it has {}", excerpt(part), names)
                 .hint(fmt::format("parts {}", names));
     const auto outside = [&](const char* key) {
         return rope_error(object, "\"{}\" is outside of the parts {}: transformers reads only these", key, names)

@@ -6,6 +6,7 @@
 
 #include "base/file_error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "format/checksummed_json.h"
 
@@ -73,7 +74,7 @@ void check_version(const SortedJson& json, const std::string& path) {
     int major = -1;
     std::from_chars(version.data(), version.data() + version.size(), major);
     if (major != kManifestMajor)
-        throw UserError(ExitCode::storage, path, "has format version {}, this program reads {}.x", version,
+        throw UserError(ExitCode::storage, path, "has format version {}, this program reads {}.x", excerpt(version),
                         kManifestMajor)
             .hint("the version of windlass that wrote it");
 }
@@ -81,11 +82,13 @@ void check_version(const SortedJson& json, const std::string& path) {
 ManifestFile parse_file(const SortedJson& json, const std::string& path) {
     if (!json.is_object()) throw damaged(path, "\"files\" holds {}, expected objects", json.type_name());
     ManifestFile file{.name = text_field(json, "name", path), .bytes = count_field(json, "bytes", path)};
-    if (!stays_inside(file.name)) throw damaged(path, "names \"{}\", which is no file of this folder", file.name);
+    if (!stays_inside(file.name))
+        throw damaged(path, "names \"{}\", which is no file of this folder", excerpt(file.name));
     const std::string hash = text_field(json, "xxh3", path);
     const auto [end, error] = std::from_chars(hash.data(), hash.data() + hash.size(), file.xxh3, 16);
     if (hash.size() != 16 || error != std::errc{} || end != hash.data() + hash.size())
-        throw damaged(path, "\"{}\" has the hash \"{}\", expected 16 hexadecimal digits", file.name, hash);
+        throw damaged(path, "\"{}\" has the hash \"{}\", expected 16 hexadecimal digits", excerpt(file.name),
+                      excerpt(hash));
     return file;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/math.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -95,7 +96,8 @@ class HeaderEvents final : public nlohmann::json_sax<Json> {
     bool number_float(number_float_t, const string_t&) override { return refuse("a fraction"); }
     bool binary(binary_t&) override { return refuse("binary data"); }
     bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
-        throw UserError(ExitCode::model, where_, "its header is not valid JSON at byte {}: {}", byte, error.what());
+        throw UserError(ExitCode::model, where_, "its header is not valid JSON at byte {}: {}", byte,
+                        excerpt(error.what()));
     }
 
   private:

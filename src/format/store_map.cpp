@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/math.h"
+#include "base/printable.h"
 #include "format/store_commit.h"
 
 namespace windlass {
@@ -130,7 +131,7 @@ StoreMap StoreMap::from_text(std::string_view text, std::string_view where) {
     try {
         layout = layout_of(json);
     } catch (const std::exception& error) {
-        throw UserError(ExitCode::storage, where, "the store's layout is malformed: {}", error.what());
+        throw UserError(ExitCode::storage, where, "the store's layout is malformed: {}", excerpt(error.what()));
     }
     return StoreMap(std::move(layout), std::string(text), where);
 }

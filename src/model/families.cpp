@@ -1,4 +1,5 @@
 #include "model/families.h"
+#include "base/printable.h"
 
 #include <fmt/ranges.h>
 
@@ -42,7 +43,8 @@ ModelSpec build_model(HfConfig& config, std::span<const TensorPlace> tensors) {
         model.ignored_config_keys = config.ignored();
         return model;
     }
-    throw UserError(ExitCode::model, config.where(), "\"model_type\" is \"{}\": this family is not implemented", type)
+    throw UserError(ExitCode::model, config.where(), "\"model_type\" is \"{}\": this family is not implemented",
+                    excerpt(type))
         .hint(fmt::format("a model of type {}", fmt::join(known, ", ")));
 }
 

@@ -10,6 +10,7 @@
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "persist/run_folder.h"
 
 namespace windlass {
@@ -58,7 +59,7 @@ ExportRequest parse_request(std::string_view text, const std::string& run_folder
             throw UserError(ExitCode::usage, where, "expects its answer in {}", reply);
         if (!reply.empty()) request.reply = path_in(run_folder, reply);
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::usage, where, "is not a request for an export: {}", error.what());
+        throw UserError(ExitCode::usage, where, "is not a request for an export: {}", excerpt(error.what()));
     }
     return request;
 }
@@ -79,7 +80,7 @@ ExportResult parse_answer(std::string_view text, const std::string& where) {
             throw Error(static_cast<ExitCode>(json.at("code").get<int>()), json["error"].get<std::string>());
         return {json.at("from").get<std::string>(), json.at("step").get<int64_t>(), json.at("bytes").get<int64_t>()};
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "is not an answer: {}", error.what());
+        throw UserError(ExitCode::storage, where, "is not an answer: {}", excerpt(error.what()));
     }
 }
 

@@ -76,7 +76,7 @@ RowNotes RowNotes::from_json(std::string_view text, std::string_view where) {
         for (const auto& [what, note] : json.at("notes").items())
             made.notes_[what] = {note.at("rows").get<int64_t>(), note.at("first").get<std::string>()};
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "the notes on its rows are damaged: {}", error.what());
+        throw UserError(ExitCode::storage, where, "the notes on its rows are damaged: {}", excerpt(error.what()));
     }
     return made;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/text_cuts.h"
 #include "base/utf8.h"
 
@@ -34,7 +35,7 @@ TextFilter filter_of(std::string_view name, std::string_view where) {
         names.push_back(each.name);
     }
     const std::string_view near = nearest_name(name, names);
-    throw UserError(ExitCode::usage, where, "there is no filter \"{}\"", name)
+    throw UserError(ExitCode::usage, where, "there is no filter \"{}\"", excerpt(name))
         .hint(near.empty() ? "strip, lower, capital, small, question or no_stop" : std::string(near));
 }
 
@@ -90,7 +91,7 @@ RowTemplate::Piece RowTemplate::parse_place(std::string_view place, std::string_
     const std::vector<std::string_view> parts = split(place, ':');
     Piece piece;
     for (const std::string_view field : split(parts[0], '|')) {
-        if (field.empty()) throw UserError(ExitCode::usage, where, "\"{{{}}}\" names no field", place);
+        if (field.empty()) throw UserError(ExitCode::usage, where, "\"{{{}}}\" names no field", excerpt(place));
         piece.fields.emplace_back(field);
     }
     for (size_t i = 1; i < parts.size(); ++i) piece.filters.push_back(filter_of(parts[i], where));

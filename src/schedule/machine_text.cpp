@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -114,7 +115,8 @@ class Reader {
   private:
     void read_entry(std::string_view entry) {
         const size_t colon = entry.find(':');
-        if (colon == entry.npos) throw UserError(ExitCode::usage, place_, "\"{}\" is not \"key: value\"", entry);
+        if (colon == entry.npos)
+            throw UserError(ExitCode::usage, place_, "\"{}\" is not \"key: value\"", excerpt(entry));
         const std::string_view name = trimmed(entry.substr(0, colon)), value = trimmed(entry.substr(colon + 1));
         for (const NamedRates& named : kNamedRates) {
             if (name.starts_with(named.prefix)) return read_named(named, name, value);
@@ -130,11 +132,11 @@ class Reader {
         const Key key{.name = name, .max = named.max, .units = named.units};
         const std::string_view what = trimmed(name.substr(named.prefix.size()));
         if (!(machine_.*named.rates).emplace(what, number(key, value)).second)
-            throw UserError(ExitCode::usage, place_, "\"{}\" is set already", name);
+            throw UserError(ExitCode::usage, place_, "\"{}\" is set already", excerpt(name));
     }
 
     [[noreturn]] void throw_unknown(std::string_view name) const {
-        UserError error(ExitCode::usage, place_, "there is no key \"{}\"", name);
+        UserError error(ExitCode::usage, place_, "there is no key \"{}\"", excerpt(name));
         if (const std::string_view near = nearest_name(name, machine_keys()); !near.empty())
             throw std::move(error).hint(near);
         throw error;
@@ -145,7 +147,7 @@ class Reader {
             machine_.** field = value;
         } else if (const auto* field = std::get_if<bool Machine::*>(&key.field)) {
             if (value != "true" && value != "false")
-                throw UserError(ExitCode::usage, place_, "\"{}\" is neither true nor false, for \"{}\"", value,
+                throw UserError(ExitCode::usage, place_, "\"{}\" is neither true nor false, for \"{}\"", excerpt(value),
                                 key.name);
             machine_.** field = value == "true";
         } else if (const auto* field = std::get_if<int Machine::*>(&key.field)) {
@@ -175,8 +177,8 @@ class Reader {
     }
 
     [[noreturn]] void throw_number(const Key& key, std::string_view value, std::string_view what) const {
-        UserError error(ExitCode::usage, place_, "\"{}\" is not a number{}{} for \"{}\"", value,
-                        what.empty() ? "" : " that is ", what, key.name);
+        UserError error(ExitCode::usage, place_, "\"{}\" is not a number{}{} for \"{}\"", excerpt(value),
+                        what.empty() ? "" : " that is ", what, excerpt(key.name));
         if (key.units.empty()) throw error;
         std::vector<std::string_view> units;
         for (const Unit& unit : key.units) units.push_back(unit.name);

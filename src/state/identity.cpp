@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "config/choices.h"
 #include "method/recipe.h"
 #include "op/batch.h"
@@ -225,7 +226,7 @@ Identity parse_identity(std::string_view text, std::string_view where) {
     try {
         return read_identity(parse_json(text, where, ExitCode::storage));
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "not the identity of a run: {}", error.what());
+        throw UserError(ExitCode::storage, where, "not the identity of a run: {}", excerpt(error.what()));
     } catch (const std::bad_optional_access&) {
         throw UserError(ExitCode::storage, where, "not the identity of a run: it holds numbers that no run has");
     }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "config/run_place.h"
 
 namespace windlass {
@@ -77,7 +78,7 @@ RunState parse_run_state(std::string_view text, std::string_view where) {
         RunState state{read_identity(json), read_progress(json)};
         if (is_possible(state.progress)) return state;
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "not a run state: {}", error.what());
+        throw UserError(ExitCode::storage, where, "not a run state: {}", excerpt(error.what()));
     } catch (const std::bad_optional_access&) {
     }
     throw UserError(ExitCode::storage, where,

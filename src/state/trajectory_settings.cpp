@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "config/param_group_text.h"
 #include "config/run_place.h"
 #include "model/adapters/adapter.h"
@@ -55,7 +56,8 @@ Identity read_identity_of(const TrajectoryHeader& header, std::string_view where
     try {
         return read_logged_identity(parse(header, where));
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, where, "its settings do not say which run it is of: {}", error.what());
+        throw UserError(ExitCode::storage, where, "its settings do not say which run it is of: {}",
+                        excerpt(error.what()));
     } catch (const std::bad_optional_access&) {
         throw UserError(ExitCode::storage, where, "its settings are those of no run");
     }
@@ -220,7 +222,7 @@ ModelSpec with_logged_adapter(const TrajectoryHeader& header, std::string_view w
                                       .scale = own.at("scale").get<double>(),
                                       .scales_input = own.at("scales_input").get<bool>()};
     } catch (const nlohmann::json::exception& error) {
-        throw wrong(where, kAdapter, fmt::format("an adapter: {}", error.what()));
+        throw wrong(where, kAdapter, fmt::format("an adapter: {}", excerpt(error.what())));
     }
     const bool has_projectors = find_adapter(settings.kind).rank_is_capped;
     if (settings.nonzeros < (has_projectors ? 1 : 0) || settings.nonzeros > kProjectorNumbersMax ||

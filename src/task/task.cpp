@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace windlass {
 namespace {
@@ -23,7 +24,7 @@ class TaskReader {
     TaskReader(const Json& json, std::string_view where) : json_(json), where_(where) {}
 
     bool has(const char* key) const { return json_.contains(key); }
-    std::string place(std::string_view key) const { return fmt::format("{}: {}", where_, key); }
+    std::string place(std::string_view key) const { return fmt::format("{}: {}", where_, excerpt(key)); }
 
     std::string text(const char* key, bool required) const {
         const auto found = json_.find(key);
@@ -41,7 +42,8 @@ class TaskReader {
         const std::string word = text(key, true);
         const auto found = std::find(names.begin(), names.end(), word);
         if (found == names.end())
-            throw UserError(ExitCode::usage, place(key), "\"{}\" is not one of: {}", word, fmt::join(names, ", "));
+            throw UserError(ExitCode::usage, place(key), "\"{}\" is not one of: {}", excerpt(word),
+                            fmt::join(names, ", "));
         return static_cast<size_t>(found - names.begin());
     }
     int64_t count(const char* key, int64_t fallback, int64_t most) const {
@@ -73,7 +75,7 @@ void check_names(const Json& json, std::span<const std::string_view> known, std:
     for (const auto& [key, value] : json.items()) {
         if (std::find(known.begin(), known.end(), key) != known.end()) continue;
         const std::string_view near = nearest_name(key, known);
-        throw UserError(ExitCode::usage, where, "there is no member \"{}\"", key)
+        throw UserError(ExitCode::usage, where, "there is no member \"{}\"", excerpt(key))
             .hint(near.empty() ? fmt::format("{}", fmt::join(known, ", ")) : std::string(near));
     }
 }
@@ -85,7 +87,7 @@ std::string text_of(const Json& value, const std::string& place) {
 
 void read_candidates(const TaskReader& reader, TaskSpec& task) {
     for (const auto& [label, text] : reader.object("candidates").items()) {
-        const std::string place = fmt::format("{}: {}", reader.place("candidates"), label);
+        const std::string place = fmt::format("{}: {}", reader.place("candidates"), excerpt(label));
         task.labels.push_back(label);
         task.texts.push_back(RowTemplate::parse(text_of(text, place), place));
         if (task.texts.back().is_empty()) throw UserError(ExitCode::usage, place, "a candidate is not empty");

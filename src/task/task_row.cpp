@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/json_row.h"
+#include "base/printable.h"
 #include "rows/not_finite.h"
 #include "task/task.h"
 
@@ -94,7 +95,8 @@ class RowTexts {
     std::vector<std::string> parts(const std::string& text, const ListedCandidates& listed) const {
         const size_t at = listed.after.empty() ? 0 : text.rfind(listed.after);
         if (at == text.npos)
-            throw UserError(ExitCode::data, where_, "\"{}\" does not hold \"{}\"", listed.field, listed.after);
+            throw UserError(ExitCode::data, where_, "\"{}\" does not hold \"{}\"", excerpt(listed.field),
+                            excerpt(listed.after));
         const std::string rest = text.substr(at + listed.after.size());
         std::vector<std::string> found;
         for (size_t begin = 0; begin <= rest.size() && found.size() <= kTaskCandidatesMax;) {
@@ -115,12 +117,12 @@ int64_t right_candidate(const TaskSpec& task, const TaskRow& row, const std::str
     if (task.label_is_index) {
         for (size_t i = 0; i < row.labels.size(); ++i)
             if (label == std::to_string(i)) return static_cast<int64_t>(i);
-        throw UserError(ExitCode::data, where, "the row's label \"{}\" is not an index of its {} candidates", label,
-                        row.labels.size());
+        throw UserError(ExitCode::data, where, "the row's label \"{}\" is not an index of its {} candidates",
+                        excerpt(label), row.labels.size());
     }
     const auto found = std::find(row.labels.begin(), row.labels.end(), label);
     if (found == row.labels.end())
-        throw UserError(ExitCode::data, where, "the row's label \"{}\" is not one of: {}", label,
+        throw UserError(ExitCode::data, where, "the row's label \"{}\" is not one of: {}", excerpt(label),
                         fmt::join(row.labels, ", "));
     return found - row.labels.begin();
 }

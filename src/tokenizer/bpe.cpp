@@ -3,6 +3,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 namespace windlass {
@@ -39,7 +40,7 @@ BpeModel::BpeModel(Vocab vocab, const std::vector<MergePair>& merges, BpeOptions
         const auto id = vocab_.find(token);
         if (!id)
             throw UserError(ExitCode::model, where, "merge {} needs the token \"{}\", which the vocabulary lacks", rank,
-                            token);
+                            excerpt(token));
         return *id;
     };
     merges_.reserve(merges.size());

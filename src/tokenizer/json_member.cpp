@@ -1,3 +1,4 @@
+#include "base/printable.h"
 #include "tokenizer/parts.h"
 
 namespace windlass {
@@ -36,7 +37,7 @@ void check_members(const SortedJson& json, std::string_view part, std::initializ
     if (!json.is_object()) throw UserError(ExitCode::model, where, "{} is not an object", part);
     for (const auto& [key, value] : json.items())
         if (std::find(known.begin(), known.end(), key) == known.end())
-            throw UserError(ExitCode::model, where, "{} has the unknown field \"{}\"", part, key);
+            throw UserError(ExitCode::model, where, "{} has the unknown field \"{}\"", part, excerpt(key));
 }
 
 }  // namespace windlass

@@ -1,6 +1,7 @@
 // read_parts.cpp: normalizer, pre-tokenizer, decoder and post-processor of a tokenizer.json.
 #include <array>
 
+#include "base/printable.h"
 #include "tokenizer/parts.h"
 
 namespace windlass {
@@ -9,7 +10,7 @@ namespace {
 using Where = std::string_view;
 
 [[noreturn]] void refuse(const char* part, std::string_view type, Where where) {
-    throw UserError(ExitCode::model, where, "the {} \"{}\" is not supported", part, type);
+    throw UserError(ExitCode::model, where, "the {} \"{}\" is not supported", part, excerpt(type));
 }
 
 std::string type_of(const SortedJson& json, const char* part, Where where) {
@@ -145,12 +146,12 @@ std::vector<int32_t> template_ids(const SortedJson& piece, const SortedJson& spe
     const std::string name = string_member(piece, "id", "", where);
     const SortedJson& ids = member(member(special_tokens, name.c_str()), "ids");
     if (!ids.is_array() || ids.size() > 64)
-        throw UserError(ExitCode::model, where, "the template names \"{}\" without its ids", name);
+        throw UserError(ExitCode::model, where, "the template names \"{}\" without its ids", excerpt(name));
     std::vector<int32_t> out;
     for (const auto& entry : ids) {
         const int64_t id = integer_of(entry).value_or(-1);
         if (id < 0 || id >= kVocabSizeMax)
-            throw UserError(ExitCode::model, where, "the template's \"{}\" has an impossible id", name);
+            throw UserError(ExitCode::model, where, "the template's \"{}\" has an impossible id", excerpt(name));
         out.push_back(static_cast<int32_t>(id));
     }
     return out;

@@ -1,6 +1,7 @@
 // special_ids.cpp: which ids begin, end and pad, after the configuration files of a model folder.
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "tokenizer/parts.h"
 
 namespace windlass {
@@ -45,7 +46,7 @@ class SpecialReader {
             if (const auto id = vocab_.find(*content)) return id;
             if (required)
                 throw UserError(ExitCode::model, folder_.path(name),
-                                "\"{}\" is \"{}\", which the tokenizer does not have", key, *content);
+                                "\"{}\" is \"{}\", which the tokenizer does not have", key, excerpt(*content));
         }
         const auto ids = numbered(role);
         if (ids.empty()) return std::nullopt;

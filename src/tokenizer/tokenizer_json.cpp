@@ -36,7 +36,7 @@ Vocab read_vocab(const SortedJson& json, Where where) {
     Vocab vocab;
     for (const auto& [token, id] : json.items()) {
         const std::optional<int64_t> integer = integer_of(id);
-        if (!integer) throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", token);
+        if (!integer) throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", excerpt(token));
         vocab.add(token, *integer, where);
     }
     return vocab;
@@ -57,7 +57,8 @@ AddedToken read_added_token(const SortedJson& json, Where where) {
 
 BpeModel read_bpe(const SortedJson& json, Where where) {
     const std::string type = string_member(json, "type", json.contains("merges") ? "BPE" : "", where);
-    if (type != "BPE") throw UserError(ExitCode::model, where, "the tokenizer model \"{}\" is not supported", type);
+    if (type != "BPE")
+        throw UserError(ExitCode::model, where, "the tokenizer model \"{}\" is not supported", excerpt(type));
     check_members(json, "the model",
                   {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                    "byte_fallback", "ignore_merges", "vocab", "merges"},
@@ -88,8 +89,8 @@ void check_added_ids(const TokenizerParts& parts, const std::string& where) {
         const int32_t expected = known ? *known : next++;
         if (token.id == expected) continue;
         throw UserError(ExitCode::model, where,
-                        "the added token \"{}\" is said to have the id {}, but other loaders give it {}", token.content,
-                        token.id, expected)
+                        "the added token \"{}\" is said to have the id {}, but other loaders give it {}",
+                        excerpt(token.content), token.id, expected)
             .hint("put it into the model's vocab with its id, or save the tokenizer again with transformers");
     }
 }

@@ -22,12 +22,12 @@ Style style_of(TokenizerFolder& folder) {
     if (name.starts_with("Qwen2Tokenizer")) return Style::qwen2;
     if (!name.empty())
         throw UserError(ExitCode::model, config_path,
-                        "the tokenizer class \"{}\" is not supported without a tokenizer.json", name)
+                        "the tokenizer class \"{}\" is not supported without a tokenizer.json", excerpt(name))
             .hint("save the tokenizer once with a recent transformers, which writes tokenizer.json");
     if (model.empty() || model == "gpt2") return Style::gpt2;
     if (model.starts_with("qwen")) return Style::qwen2;
     throw UserError(ExitCode::model, folder.path("config.json"),
-                    "the tokenizer of model type \"{}\" is not known without a tokenizer.json", model)
+                    "the tokenizer of model type \"{}\" is not known without a tokenizer.json", excerpt(model))
         .hint("save the tokenizer once with a recent transformers, which writes tokenizer.json");
 }
 
@@ -101,7 +101,7 @@ void read_added_decoder(TokenizerFolder& folder, AddedCollector& added) {
     for (const auto& [key, entry] : list.items()) {
         if (key.empty() || key.size() > 9 || key.find_first_not_of("0123456789") != std::string::npos)
             throw UserError(ExitCode::model, where, "\"added_tokens_decoder\" has the key \"{}\", which is not an id",
-                            key);
+                            excerpt(key));
         AddedToken token = read_added_token(entry, where);
         token.id = checked_id(std::stoll(key), where);
         added.add(std::move(token));
@@ -114,7 +114,7 @@ void read_added_tokens(TokenizerFolder& folder, TokenizerParts& parts) {
     const std::string where = folder.path("added_tokens.json");
     for (const auto& [content, id] : folder.config("added_tokens.json").items()) {
         const std::optional<int64_t> integer = integer_of(id);
-        if (!integer) throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", content);
+        if (!integer) throw UserError(ExitCode::model, where, "the id of \"{}\" is not an integer", excerpt(content));
         added.add({.content = content, .id = checked_id(*integer, where)});
     }
     for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})

@@ -1,4 +1,5 @@
 #include "model/families/assembly.h"
+#include "base/printable.h"
 
 #include <fmt/ranges.h>
 
@@ -18,7 +19,7 @@ Activation read_activation(const HfConfig& config, const char* key, const char* 
     if (name == "gelu") return Activation::gelu;
     if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
     throw UserError(ExitCode::model, config.where(), "\"{}\" is \"{}\", implemented are relu, gelu, gelu_new", key,
-                    name);
+                    excerpt(name));
 }
 
 void require_divisible_heads(const HfConfig& config, int64_t hidden, int64_t heads) {
@@ -221,7 +222,7 @@ DType config_dtype(const HfConfig& config) {
     if (name == "bfloat16") return DType::bf16;
     if (name == "float16") return DType::f16;
     throw UserError(ExitCode::model, config.where(), "\"dtype\" is \"{}\", expected float32, bfloat16 or float16",
-                    name);
+                    excerpt(name));
 }
 
 void check_tensor(const TensorPlace& tensor, Shape shape, std::string_view where) {

@@ -1,4 +1,5 @@
 #include "model/families/decoder.h"
+#include "base/printable.h"
 
 #include <cmath>
 
@@ -13,7 +14,8 @@ void require_gate(const HfConfig& config, SwigluAttrs::Kind gate) {
     const KeyNames keys = is_silu ? KeyNames{"hidden_act", "hidden_activation"} : KeyNames(key);
     const std::string name = config.find_text(keys).value_or(wanted);
     if (name != wanted && !(is_silu && name == "swish"))
-        throw UserError(ExitCode::model, config.where(), "\"{}\" is \"{}\", implemented is {}", key, name, wanted);
+        throw UserError(ExitCode::model, config.where(), "\"{}\" is \"{}\", implemented is {}", key, excerpt(name),
+                        wanted);
 }
 
 int64_t read_size(const HfConfig& config, const char* key, int64_t max, int64_t fallback) {
