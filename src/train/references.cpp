@@ -8,6 +8,7 @@
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "config/user_folder.h"
 #include "data/data.h"
@@ -36,39 +37,28 @@ bool take_numbers(const Json& json, const char* key, int64_t count, std::vector<
 
 // Nothing if the file is of something else. Throws UserError(storage) if it is damaged.
 std::optional<References> parse(const std::string& text, const std::string& path, const std::string& key,
-                                const RunData& data) {
+                                const ReferenceCounts& pairs) {
     try {
         const Json json = parse_json(text, path, ExitCode::storage);
         const bool is_of_key = json.at("of").get<std::string>() == key;
         if (integer_of(json.at("version")).value() != kVersion || !is_of_key) return std::nullopt;
         References found;
-        if (take_numbers(json, "train", 2 * data.pair_count(), found.training) &&
-            take_numbers(json, "eval", 2 * data.eval_count(), found.evaluated))
+        if (take_numbers(json, "train", 2 * pairs.training, found.training) &&
+            take_numbers(json, "eval", 2 * pairs.evaluated, found.evaluated))
             return found;
     } catch (const nlohmann::json::exception& error) {
-        throw UserError(ExitCode::storage, path, "is damaged: {}", error.what());
+        throw UserError(ExitCode::storage, path, "is damaged: {}", excerpt(error.what()));
     } catch (const std::bad_optional_access&) {
         throw UserError(ExitCode::storage, path, "is damaged: its version is no integer");
     }
     throw UserError(ExitCode::storage, path, "is damaged: it does not hold a finite number for each answer");
 }
 
-// Nothing where the file is not there, or of something else. UserError(storage) for a damaged one.
-std::optional<References> load(FileSystem& files, const std::string& path, const std::string& key,
-                               const RunData& data) {
-    if (!files.exists(path)) return std::nullopt;
-    const std::string text = read_text(files, path, kFileBytesMax);
-    require_checksum(text, path, "");
-    std::optional<References> found = parse(text, path, key, data);
-    if (found && text_checksum(text) == TextChecksum::absent) write_text_atomic(files, path, with_checksum(text));
-    return found;
-}
-
-// The same, but a damaged file, which becomes `damage`, counts as none.
+// As read_references, but a damaged file, which becomes `damage`, counts as none.
 std::optional<References> load_if_whole(FileSystem& files, const std::string& path, const std::string& key,
                                         const RunData& data, std::optional<UserError>& damage) {
     try {
-        return load(files, path, key, data);
+        return read_references(files, path, key, {data.pair_count(), data.eval_count()});
     } catch (const UserError& error) {
         damage = error;
         return std::nullopt;
@@ -119,6 +109,16 @@ std::string text_of(const References& found, const std::string& key) {
 }
 
 }  // namespace
+
+std::optional<References> read_references(FileSystem& files, const std::string& path, const std::string& key,
+                                          const ReferenceCounts& pairs) {
+    if (!files.exists(path)) return std::nullopt;
+    const std::string text = read_text(files, path, kFileBytesMax);
+    require_checksum(text, path, "");
+    std::optional<References> found = parse(text, path, key, pairs);
+    if (found && text_checksum(text) == TextChecksum::absent) write_text_atomic(files, path, with_checksum(text));
+    return found;
+}
 
 // The adapter is left out: the reference has none.
 std::string references_key(const Session& session) {

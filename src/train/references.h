@@ -19,6 +19,15 @@ namespace windlass {
 // All that decides the numbers, as text. Reads the base through, so before an engine has taken its memory.
 std::string references_key(const Session& session);
 
+// Answers whose log-likelihoods a file holds are twice as many: two for each of these pairs.
+struct ReferenceCounts {
+    int64_t training = 0, evaluated = 0;
+};
+// What the file holds: nothing where it is not there, or of something else than `key`. Throws UserError(storage) if it
+// is damaged. A file without a checksum is written again with one.
+std::optional<References> read_references(FileSystem& files, const std::string& path, const std::string& key,
+                                          const ReferenceCounts& pairs);
+
 // What was kept; nothing where nothing was. Throws UserError(storage) where they are gone and the reference is, too.
 std::optional<References> take_references(FileSystem& files, const Session& session, const RunFolder& folder,
                                           const std::string& key, bool reference_is_gone);
