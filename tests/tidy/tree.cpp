@@ -15,7 +15,7 @@ constexpr std::string_view kFolders[] = {".ci",     "bench", "cmake", "docs",  "
                                          "presets", "src",   "tasks", "tests", "tools"};
 constexpr std::string_view kSuffixes[] = {".h",  ".cpp", ".cu",  ".md",   ".txt",  ".cmake",
                                           ".py", ".sh",  ".yml", ".yaml", ".json", ".machine"};
-constexpr std::string_view kStoredFolders[] = {"tests/golden/", "examples/quickstart/model/"};
+constexpr std::string_view kStoredFolders[] = {"tests/golden/", "tests/fuzz/corpus/", "examples/quickstart/model/"};
 constexpr uintmax_t kFileBytesMax = uintmax_t{1} << 20;
 
 bool is_ours(const fs::path& file, std::string_view path) {
