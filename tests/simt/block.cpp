@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "tests/simt/matrix.h"
 #include "tests/simt/switches.h"
 
 namespace windlass::simt {
@@ -79,7 +80,8 @@ class Block {
         std::fill_n(shared_.get(), grid.shared_bytes, std::byte{0xff});
         for (unsigned i = 0; i < grid.threads; ++i) {
             Fiber& fiber = fibers_[i];
-            fiber.thread = {{i}, index, {grid.threads, 1, 1}, {grid.blocks, grid.rows, 1}, i % kLanes};
+            const Index grid_size = {static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows), 1};
+            fiber.thread = {{i}, index, {grid.threads, 1, 1}, grid_size, i % kLanes};
             fiber.warp = &warps_[i / kLanes];
             ++fiber.warp->lanes;
             fiber.stack = stacks.stack(i);
@@ -91,6 +93,7 @@ class Block {
     Block(const Block&) = delete;
     ~Block() {
         for (const Fiber& fiber : fibers_) forget_frames(fiber.at, fiber.stack_end());
+        forget_copies();
     }
 
     // Until all have ended.
@@ -102,6 +105,8 @@ class Block {
             if (!fault_.empty()) throw Fault(fault_);
         }
         running = nullptr;
+        if (const size_t copies = forget_copies(); copies > 0)
+            throw Fault(fmt::format("a block ended, and its threads have not waited for {} copies", copies));
     }
 
     std::byte* shared() const { return shared_.get(); }
@@ -251,13 +256,14 @@ uint32_t ballot(Site site, uint32_t mask, bool holds) {
 }
 
 void run_grid(const CudaGrid& grid, uint64_t seed, const std::function<void()>& kernel) {
-    if (grid.threads == 0 || grid.threads > kThreadsMax || grid.blocks == 0 || grid.rows == 0)
+    if (grid.threads == 0 || grid.threads > kThreadsMax || grid.blocks <= 0 || grid.rows <= 0)
         throw Fault(fmt::format("a grid of {} x {} blocks of {} threads", grid.blocks, grid.rows, grid.threads));
     Random random(seed, RandomStream::test);
-    std::vector<unsigned> order(size_t{grid.blocks} * grid.rows);
+    const auto across = static_cast<unsigned>(grid.blocks), down = static_cast<unsigned>(grid.rows);
+    std::vector<unsigned> order(size_t{across} * down);
     std::iota(order.begin(), order.end(), 0u);
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-    for (const unsigned index : order) Block(grid, {index % grid.blocks, index / grid.blocks}, random, kernel).run();
+    for (const unsigned index : order) Block(grid, {index % across, index / across}, random, kernel).run();
 }
 
 }  // namespace windlass::simt

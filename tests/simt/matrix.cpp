@@ -122,4 +122,12 @@ void wait_for_copies(size_t groups) {
     }
 }
 
+size_t forget_copies() {
+    size_t count = 0;
+    for (const auto& [thread, mine] : copies)
+        for (const std::vector<Copy>& group : mine.groups) count += group.size();
+    copies.clear();
+    return count;
+}
+
 }  // namespace windlass::simt

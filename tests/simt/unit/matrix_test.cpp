@@ -1,6 +1,7 @@
 // What a warp does with matrices is what the PTX ISA says; a copy arrives when it is waited for, and not before.
 #include "tests/simt/matrix.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -94,6 +95,33 @@ TEST(Matrix, ACopyArrivesAtTheWaitForItsGroup) {
         wait_for_copies(0);
         EXPECT_EQ(mine[4], 0u);
     });
+}
+
+// It would arrive in another block, which has the same threads.
+TEST(Matrix, ACopyThatNobodyWaitedForIsAFault) {
+    alignas(16) static const uint32_t from[4] = {1, 2, 3, 4};
+    const auto kernel = [](bool waits) {
+        start_copy(shared_memory(), from, true);
+        end_copy_group();
+        start_copy(shared_memory() + 16, from, true);
+        if (waits) end_copy_group();
+        wait_for_copies(0);
+    };
+    EXPECT_EQ(fault_in_a_warp([&] { kernel(true); }), "");
+    EXPECT_THAT(fault_in_a_warp([&] { kernel(false); }), testing::HasSubstr("have not waited for 32 copies"));
+    EXPECT_EQ(fault_in_a_warp([] { wait_for_copies(0); }), "") << "what an earlier block left is forgotten";
+}
+
+// Nor do those of a block that ended in another fault.
+TEST(Matrix, CopiesOfABlockThatFailedAreForgotten) {
+    alignas(16) static const uint32_t from[4] = {1, 2, 3, 4};
+    EXPECT_NE(fault_in_a_warp([] {
+                  start_copy(shared_memory(), from, true);
+                  fail("planned");
+                  sync_block(kMatrixSite);
+              }),
+              "");
+    EXPECT_EQ(fault_in_a_warp([] {}), "");
 }
 
 }  // namespace
