@@ -23,7 +23,7 @@ template <typename T>
 void launch_delta(const AttentionArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kWarps = kDeltaThreads / kWarp;
     const int64_t count = static_cast<int64_t>(args.rows) * args.length * args.heads;
-    const CudaGrid grid{.blocks = static_cast<unsigned>((count + kWarps - 1) / kWarps), .threads = kDeltaThreads};
+    const CudaGrid grid{.blocks = (count + kWarps - 1) / kWarps, .threads = kDeltaThreads};
     launch(stream, grid, attention_delta_kernel<T>, args, "attention delta");
 }
 

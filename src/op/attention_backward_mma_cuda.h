@@ -185,11 +185,8 @@ template <bool kByKeys>
 bool launch_gradients_mma(const AttentionArgs& args, CudaStreamHandle stream) {
     return by_mma_size(args, [&]<int kSize, bool kCapped>() {
         using Tiles = GradientTiles<kSize, kByKeys>;
-        const int tiles =
-            (args.length + Tiles::kOwn - 1) / Tiles::kOwn * (kByKeys ? args.key_heads : args.heads) * args.rows;
-        const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * Tiles::kParts),
-                            .threads = kMmaThreads,
-                            .shared_bytes = Tiles::kBytes};
+        const int64_t tiles = kByKeys ? key_tiles(args, Tiles::kOwn) : query_tiles(args, Tiles::kOwn);
+        const CudaGrid grid{.blocks = tiles * Tiles::kParts, .threads = kMmaThreads, .shared_bytes = Tiles::kBytes};
         launch(stream, grid, attention_gradients_mma<kSize, kByKeys, kCapped>, args,
                kByKeys ? "attention backward by keys" : "attention backward by queries");
     });

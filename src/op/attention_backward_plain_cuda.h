@@ -111,8 +111,7 @@ __global__ void __launch_bounds__(kPlainThreads, kPlainBlocks) attention_gradien
 
 template <typename T, bool kByKeys>
 void launch_gradients_plain(const AttentionArgs& args, CudaStreamHandle stream) {
-    const int tiles = (args.length + kPlainOwn - 1) / kPlainOwn;
-    const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * (kByKeys ? args.key_heads : args.heads) * args.rows),
+    const CudaGrid grid{.blocks = kByKeys ? key_tiles(args, kPlainOwn) : query_tiles(args, kPlainOwn),
                         .threads = kPlainThreads,
                         .shared_bytes = PlainTiles::bytes(args.head_size)};
     by_softcap(args, [&]<bool kCapped>() {

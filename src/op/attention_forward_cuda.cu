@@ -21,8 +21,7 @@ __global__ void attention_append_kernel(AttentionAppendArgs args) {
 void launch_attention_append(bool is_bf16, const AttentionAppendArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kThreads = 256, kBlocksMax = 1024;
     const int64_t blocks = (args.rows * static_cast<int64_t>(args.length) * args.cols + kThreads - 1) / kThreads;
-    const CudaGrid grid{.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),
-                        .threads = kThreads};
+    const CudaGrid grid{.blocks = blocks < kBlocksMax ? blocks : kBlocksMax, .threads = kThreads};
     WINDLASS_BY_TYPE(
         is_bf16, T,
         launch(stream, grid, attention_forward_kernels::attention_append_kernel<T>, args, "attention append"));

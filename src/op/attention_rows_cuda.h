@@ -16,8 +16,16 @@ struct AttentionPlace {
     int row = 0, head = 0, begin = 0, direction = 0;
 };
 
-__device__ inline int tiles_of(int count, int tile) {
+__host__ __device__ inline int tiles_of(int count, int tile) {
     return (count + tile - 1) / tile;
+}
+
+// A block for each tile of queries, or of keys.
+inline int64_t query_tiles(const AttentionArgs& args, int tile) {
+    return int64_t{tiles_of(args.length, tile)} * args.heads * args.rows * args.directions;
+}
+inline int64_t key_tiles(const AttentionArgs& args, int tile) {
+    return int64_t{tiles_of(args.length, tile)} * args.key_heads * args.rows;
 }
 
 // The last tile of queries sees the most keys: it goes first.

@@ -209,8 +209,7 @@ template <bool kTangent>
 bool launch_softmax_mma(const AttentionArgs& args, CudaStreamHandle stream, const char* name) {
     return by_mma_size(args, [&]<int kSize, bool kCapped>() {
         using Tiles = SoftmaxTiles<kSize, kTangent, kCapped>;
-        const int tiles = (args.length + Tiles::kOwn - 1) / Tiles::kOwn * args.heads * args.rows * args.directions;
-        const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * Tiles::kParts),
+        const CudaGrid grid{.blocks = query_tiles(args, Tiles::kOwn) * Tiles::kParts,
                             .threads = kMmaThreads,
                             .shared_bytes = Tiles::kBytes};
         launch(stream, grid, attention_softmax_mma<kSize, kTangent, kCapped>, args, name);

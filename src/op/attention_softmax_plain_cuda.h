@@ -139,8 +139,7 @@ __global__ void __launch_bounds__(kPlainThreads, kPlainBlocks) attention_softmax
 
 template <typename T, bool kTangent>
 void launch_softmax_plain(const AttentionArgs& args, CudaStreamHandle stream, const char* name) {
-    const int tiles = (args.length + kPlainOwn - 1) / kPlainOwn;
-    const CudaGrid grid{.blocks = static_cast<unsigned>(tiles * args.heads * args.rows * args.directions),
+    const CudaGrid grid{.blocks = query_tiles(args, kPlainOwn),
                         .threads = kPlainThreads,
                         .shared_bytes = PlainTiles::bytes(args.head_size)};
     by_softcap(

@@ -82,9 +82,7 @@ __global__ void tangent_kernel(EmbeddingArgs args) {
 }
 
 CudaGrid grid_of(int64_t blocks) {
-    return {.blocks = static_cast<unsigned>(blocks),
-            .threads = kThreads,
-            .shared_bytes = (kWarps + kThreads) * sizeof(int)};
+    return {.blocks = blocks, .threads = kThreads, .shared_bytes = (kWarps + kThreads) * sizeof(int)};
 }
 
 }  // namespace embedding_kernels

@@ -66,7 +66,7 @@ __global__ void gemv_kernel(GemvArgs args) {
 
 template <typename T, typename Out, bool kAligned>
 void launch_of_rows(const GemvArgs& args, CudaStreamHandle stream) {
-    const CudaGrid grid{.blocks = static_cast<unsigned>((args.outputs + kWarps - 1) / kWarps), .threads = kThreads};
+    const CudaGrid grid{.blocks = (args.outputs + kWarps - 1) / kWarps, .threads = kThreads};
     switch (args.rows) {
         case 1:
             return launch(stream, grid, gemv_kernel<T, Out, kAligned, 1>, args, "gemv");

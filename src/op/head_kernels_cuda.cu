@@ -139,9 +139,7 @@ __global__ void tangent_kernel(HeadTangentArgs args) {
 
 CudaGrid grid_of(int64_t rows, int64_t vocab) {
     const unsigned threads = vocab < 4096 ? 128 : 512;
-    return {.blocks = static_cast<unsigned>(rows),
-            .threads = threads,
-            .shared_bytes = threads / kWarp * static_cast<unsigned>(sizeof(float))};
+    return {.blocks = rows, .threads = threads, .shared_bytes = threads / kWarp * static_cast<unsigned>(sizeof(float))};
 }
 
 }  // namespace head_kernels

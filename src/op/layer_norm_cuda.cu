@@ -6,8 +6,7 @@ namespace layer_norm_kernels {
 
 constexpr unsigned kThreads = 256;
 constexpr CudaGrid grid_of(int64_t rows) {
-    return {
-        .blocks = static_cast<unsigned>(rows), .threads = kThreads, .shared_bytes = kThreads / kWarp * sizeof(float)};
+    return {.blocks = rows, .threads = kThreads, .shared_bytes = kThreads / kWarp * sizeof(float)};
 }
 
 struct Moments {

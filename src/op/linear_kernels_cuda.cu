@@ -9,7 +9,7 @@ constexpr int64_t kThreads = 256;
 CudaGrid grid_of(int64_t count) {
     constexpr int64_t kBlocksMax = 4096;
     const int64_t blocks = (count + kThreads - 1) / kThreads;
-    return {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax), .threads = kThreads};
+    return {.blocks = blocks < kBlocksMax ? blocks : kBlocksMax, .threads = kThreads};
 }
 
 __device__ int64_t first_of_thread() {

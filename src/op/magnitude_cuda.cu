@@ -140,7 +140,7 @@ struct GradientTerm {
 
 CudaGrid norms_grid(const MagnitudeArgs& args) {
     const int64_t outputs = args.in_out ? kWarp : kRows;  // of a block
-    return {.blocks = static_cast<unsigned>((args.cols + outputs - 1) / outputs),
+    return {.blocks = (args.cols + outputs - 1) / outputs,
             .threads = kThreads,
             .shared_bytes = (args.in_out ? kThreads : kWarps * kRows) * static_cast<unsigned>(sizeof(double))};
 }

@@ -59,8 +59,7 @@ void launch_pointwise_of(const Args& args, CudaStreamHandle stream) {
     for (int i = 0; i < Function::kOut; ++i) aligned = aligned && has_aligned_packs(args.out[i], sizeof(T));
     const int64_t count = args.rows * args.cols / (aligned ? kPack : 1);
     const int64_t blocks = (count + kThreads - 1) / kThreads;
-    const CudaGrid grid{.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),
-                        .threads = kThreads};
+    const CudaGrid grid{.blocks = blocks < kBlocksMax ? blocks : kBlocksMax, .threads = kThreads};
     launch(stream, grid, aligned ? pointwise_kernel<Function, T, kPack, Args> : pointwise_kernel<Function, T, 1, Args>,
            args, Function::kName);
 }

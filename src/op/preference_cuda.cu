@@ -101,14 +101,14 @@ __global__ void copy_kernel(PreferenceArgs args) {
 }  // namespace preference_kernels
 
 void launch_preference(const PreferenceArgs& args, int64_t pairs, CudaStreamHandle stream) {
-    const CudaGrid grid{.blocks = static_cast<unsigned>(pairs),
+    const CudaGrid grid{.blocks = pairs,
                         .threads = preference_kernels::kThreads,
                         .shared_bytes = preference_kernels::kThreads * static_cast<unsigned>(sizeof(double))};
     launch(stream, grid, preference_kernels::pair_kernel, args, "preference");
 }
 
 void launch_token_losses(const PreferenceArgs& args, CudaStreamHandle stream) {
-    const auto blocks =
+    const int64_t blocks =
         static_cast<unsigned>((args.tokens + preference_kernels::kThreads - 1) / preference_kernels::kThreads);
     launch(stream, {.blocks = blocks, .threads = preference_kernels::kThreads}, preference_kernels::copy_kernel, args,
            "token losses");

@@ -70,7 +70,7 @@ __global__ void rope_part_kernel(RopePartArgs args) {
 }
 
 CudaGrid grid_of(int64_t threads) {
-    return {.blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads), .threads = kThreads};
+    return {.blocks = (threads + kThreads - 1) / kThreads, .threads = kThreads};
 }
 
 }  // namespace rope_kernels

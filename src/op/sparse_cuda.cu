@@ -68,9 +68,8 @@ __global__ void expand_kernel(SparseArgs args) {
 }
 
 CudaGrid grid_of(const SparseArgs& args, int64_t cols) {
-    return {.blocks = static_cast<unsigned>((args.rows + kTokens - 1) / kTokens),
-            .threads = kThreads,
-            .rows = static_cast<unsigned>((cols + kThreads - 1) / kThreads)};
+    return {
+        .blocks = (args.rows + kTokens - 1) / kTokens, .threads = kThreads, .rows = (cols + kThreads - 1) / kThreads};
 }
 
 }  // namespace sparse_kernels

@@ -35,7 +35,7 @@ void launch_column_sum(bool is_bf16, const ColumnSumArgs& args, CudaStreamHandle
 
 void launch_finish_sum(const CudaSum& sum, int64_t rows, int64_t cols, CudaStreamHandle stream) {
     if (sum.target == nullptr) return;
-    launch(stream, {.blocks = static_cast<unsigned>((cols + kSumThreads - 1) / kSumThreads), .threads = kSumThreads},
+    launch(stream, {.blocks = (cols + kSumThreads - 1) / kSumThreads, .threads = kSumThreads},
            sums_kernels::finish_sum_kernel, sums_kernels::FinishArgs{sum, cuda_sum_chunks(rows), cols}, "finish sums");
 }
 

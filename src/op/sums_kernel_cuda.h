@@ -29,9 +29,9 @@ void launch_chunk_sums(const Args& args, CudaStreamHandle stream) {
     for (int i = 0; i < Term::kSums; ++i) wanted = wanted || Term::sum(args, i).target != nullptr;
     if (!wanted) return;
     launch(stream,
-           {.blocks = static_cast<unsigned>((args.cols + kSumThreads - 1) / kSumThreads),
+           {.blocks = (args.cols + kSumThreads - 1) / kSumThreads,
             .threads = kSumThreads,
-            .rows = static_cast<unsigned>(cuda_sum_chunks(args.rows))},
+            .rows = cuda_sum_chunks(args.rows)},
            chunk_sums_kernel<Term, Args>, args, Term::kName);
     for (int i = 0; i < Term::kSums; ++i) launch_finish_sum(Term::sum(args, i), args.rows, args.cols, stream);
 }

@@ -79,6 +79,8 @@ class PinnedMemory : public Memory {
     int64_t parts_ = 0;
 };
 
+constexpr int64_t kGridBlocksMax = 0x7fffffff, kGridRowsMax = 0xffff;  // of every compute capability
+
 class CudaDevice : public Device {
   public:
     explicit CudaDevice(int index) : runtime_(cuda_runtime()), index_(index) {
@@ -164,6 +166,12 @@ CudaRuntime& cuda_runtime() {
 }
 
 void launch_kernel(CudaStreamHandle stream, const CudaKernelCall& call) {
+    const CudaGrid& grid = call.grid;
+    if (grid.blocks > kGridBlocksMax || grid.rows > kGridRowsMax)
+        throw UserError(ExitCode::gpu, "device",
+                        "\"{}\" needs a grid of {} x {} blocks, and no card takes more than {} x {}", call.name,
+                        grid.blocks, grid.rows, kGridBlocksMax, kGridRowsMax)
+            .hint("a micro-batch of fewer rows, or fewer directions of a step");
     cuda_runtime().launch(stream, call);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace windlass {
 
@@ -10,11 +11,12 @@ struct CudaEventTag;
 using CudaStreamHandle = CudaStreamTag*;
 using CudaEventHandle = CudaEventTag*;
 
+// Counts of blocks are as long as their factors make them: launch_kernel() refuses those that no card takes.
 struct CudaGrid {
-    unsigned blocks = 1;   // along x
+    int64_t blocks = 1;    // along x
     unsigned threads = 1;  // of a block
     unsigned shared_bytes = 0;
-    unsigned rows = 1;  // blocks along y
+    int64_t rows = 1;  // blocks along y
 };
 
 // A kernel takes one argument, a plain struct by value.
@@ -28,7 +30,7 @@ struct CudaKernelCall {
     CudaGrid grid;
 };
 
-// Throws DeviceError.
+// Throws DeviceError, and UserError(gpu) for a grid that no card takes.
 void launch_kernel(CudaStreamHandle stream, const CudaKernelCall& call);
 
 }  // namespace windlass

@@ -137,8 +137,9 @@ class Cudart : public CudaRuntime {
             require(cudaFuncSetAttribute(call.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(grid.shared_bytes)),
                     call.name);
-        const cudaError_t code = cudaLaunchKernel(call.kernel, dim3(grid.blocks, grid.rows), dim3(grid.threads),
-                                                  args.data(), grid.shared_bytes, of(stream));
+        const dim3 blocks(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows));
+        const cudaError_t code = cudaLaunchKernel(call.kernel, blocks, dim3(grid.threads), args.data(),
+                                                  grid.shared_bytes, of(stream));
         if (code == cudaErrorNoKernelImageForDevice) refuse(device);
         require(code, call.name);
     }
