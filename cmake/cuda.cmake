@@ -32,16 +32,19 @@ if(WINDLASS_HAS_CUDA)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   find_package(CUDAToolkit REQUIRED)
-  windlass_cuda_objects(windlass_cuda_runtime ${PROJECT_SOURCE_DIR}/src/device/cuda/runtime_cuda.cpp)
+  windlass_cuda_objects(windlass_cuda_runtime ${PROJECT_SOURCE_DIR}/src/device/cuda/runtime_cuda.cpp
+                        ${PROJECT_SOURCE_DIR}/src/device/cuda/any_kernel.cu)
   target_link_libraries(windlass_cuda_runtime PUBLIC CUDA::cudart_static)
   target_compile_definitions(windlass_cuda_runtime PRIVATE "WINDLASS_CUDA_CARDS=\"${WINDLASS_CUDA_CARDS}\"")
   windlass_cuda_objects(windlass_cuda ${WINDLASS_CUDA_CELLS} ${WINDLASS_CUDA_KERNELS})
   # Each operation is rounded once, as on the CPU; a kernel that wants a fused multiply-add asks for it.
   target_compile_options(windlass_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr>)
   if(WINDLASS_KERNEL_REPORT)
-    set_target_properties(windlass_cuda PROPERTIES
-      CUDA_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/tools/keep-ptxas-log;${WINDLASS_CACHED}")
-    target_compile_options(windlass_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
+    foreach(target windlass_cuda windlass_cuda_runtime)
+      set_target_properties(${target} PROPERTIES
+        CUDA_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/tools/keep-ptxas-log;${WINDLASS_CACHED}")
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
+    endforeach()
     set(exact ${WINDLASS_CUDA_KERNELS})  # their PTX is read too
     list(FILTER exact EXCLUDE REGEX "/src/op/")
     set_source_files_properties(${exact} PROPERTIES COMPILE_OPTIONS --no-compress)

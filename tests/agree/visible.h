@@ -31,7 +31,7 @@ struct Visible {
     T* allocate(size_t count) {
         CudaRuntime* const cuda = usable_cuda();
         if (cuda == nullptr) return static_cast<T*>(::operator new(count * sizeof(T)));
-        return reinterpret_cast<T*>(cuda->allocate_shared(static_cast<int64_t>(count * sizeof(T))));
+        return reinterpret_cast<T*>(cuda->allocate_shared(/*device=*/0, static_cast<int64_t>(count * sizeof(T))));
     }
     void deallocate(T* memory, size_t) {
         CudaRuntime* const cuda = usable_cuda();

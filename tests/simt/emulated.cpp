@@ -22,7 +22,12 @@ constexpr size_t kPage = 4096;
 constexpr int kUnknownError = 999;
 
 Emulation emulation;
-std::atomic<int64_t> call_count{0}, held_count{0}, stream_count{0}, launch_count{0};
+std::atomic<int64_t> call_count{0}, held_count{0}, stream_count{0}, launch_count{0}, copy_count{0};
+std::atomic<uint64_t> used_devices{0};
+
+void use(int device) {
+    used_devices |= uint64_t{1} << device;
+}
 
 // A call that may fail.
 void called(const char* name) {
@@ -32,14 +37,20 @@ void called(const char* name) {
 }
 
 struct EmulatedStream {
+    int device = 0;
     LateQueue queue{emulation.seed + 1000 * static_cast<uint64_t>(++stream_count), emulation.late_ns};
 };
 
 EmulatedStream& of(CudaStreamHandle stream) {
     return *reinterpret_cast<EmulatedStream*>(stream);
 }
-LateEvent& of(CudaEventHandle event) {
-    return *reinterpret_cast<LateEvent*>(event);
+
+struct EmulatedEvent : LateEvent {
+    std::atomic<int64_t> ahead_ns{0};  // of the device's clock, when it was recorded
+};
+
+EmulatedEvent& of(CudaEventHandle event) {
+    return *reinterpret_cast<EmulatedEvent*>(event);
 }
 
 // Pages, and one behind them that nobody may touch.
@@ -54,11 +65,17 @@ std::byte* map_pages(size_t bytes, int protection) {
 class Emulated : public CudaRuntime {
   public:
     std::string name() const override { return "emulated"; }
-    int device_count() override { return 1; }
+    int device_count() override { return emulation.devices; }
     CudaProperties properties(int) override {
         return {.name = "emulated", .capability = 90, .multiprocessors = 2, .memory_bytes = int64_t{1} << 34};
     }
+    void require_kernels(int device) override {
+        use(device);
+        if (!emulation.has_kernels)
+            throw UserError(ExitCode::gpu, "device", "cuda:{} has no kernels in this program", device);
+    }
     int64_t free_bytes(int device) override {
+        use(device);
         const std::lock_guard lock(mutex_);
         int64_t bytes = properties(device).memory_bytes;
         for (const Mapped& mapped : sizes_) bytes -= static_cast<int64_t>(mapped.bytes);
@@ -66,7 +83,8 @@ class Emulated : public CudaRuntime {
     }
 
     // Filled with 0xff, a NaN in every type. It ends where a page ends, as far as alignment allows.
-    CudaAllocation allocate(int, int64_t bytes) override {
+    CudaAllocation allocate(int device, int64_t bytes) override {
+        use(device);
         called("cudaMalloc");
         const auto wanted = round_up<size_t>(static_cast<size_t>(std::max<int64_t>(bytes, 1)), 256);
         const auto pages = round_up<size_t>(wanted, kPage);
@@ -89,33 +107,52 @@ class Emulated : public CudaRuntime {
         sizes_.erase(found);
         --held_count;
     }
-    std::byte* allocate_shared(int64_t bytes) override { return new std::byte[static_cast<size_t>(bytes)]; }
+    std::byte* allocate_shared(int device, int64_t bytes) override {
+        use(device);
+        return new std::byte[static_cast<size_t>(bytes)];
+    }
     void release_shared(std::byte* memory) noexcept override { delete[] memory; }
-    bool pin(std::span<std::byte>) override {
-        if (emulation.refuses_pins) return false;
+    bool pin(int device, std::span<std::byte> host) override {
+        use(device);
+        const std::lock_guard lock(mutex_);
+        int64_t bytes = std::ssize(host);
+        for (const std::span<std::byte> pinned : pinned_) bytes += std::ssize(pinned);
+        if (bytes > emulation.pinned_bytes_max) return false;
+        pinned_.push_back(host);
         ++held_count;
         return true;
     }
-    void unpin(std::byte*) noexcept override { --held_count; }
+    int64_t pinned_part_bytes() const override { return emulation.pinned_part_bytes; }
+    void unpin(std::byte* host) noexcept override {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(pinned_, [&](std::span<std::byte> pinned) { return pinned.data() == host; });
+        --held_count;
+    }
 
-    CudaStreamHandle make_stream(int) override {
+    CudaStreamHandle make_stream(int device) override {
+        use(device);
         called("cudaStreamCreateWithFlags");
         ++held_count;
-        return reinterpret_cast<CudaStreamHandle>(new EmulatedStream);
+        return reinterpret_cast<CudaStreamHandle>(new EmulatedStream{.device = device});
     }
     void release(CudaStreamHandle stream) noexcept override {
         delete &of(stream);
         --held_count;
     }
-    int use_device_of(CudaStreamHandle) override { return 0; }
+    int use_device_of(CudaStreamHandle stream) override {
+        use(of(stream).device);
+        return of(stream).device;
+    }
+    void use_device(int device) override { use(device); }
     void synchronize(CudaStreamHandle stream) override {
         of(stream).queue.synchronize();
         called("cudaStreamSynchronize");
     }
-    CudaEventHandle make_event(int) override {
+    CudaEventHandle make_event(int device) override {
+        use(device);
         called("cudaEventCreateWithFlags");
         ++held_count;
-        return reinterpret_cast<CudaEventHandle>(new LateEvent);
+        return reinterpret_cast<CudaEventHandle>(new EmulatedEvent);
     }
     void release(CudaEventHandle event) noexcept override {
         delete &of(event);
@@ -124,6 +161,7 @@ class Emulated : public CudaRuntime {
 
     void record(CudaStreamHandle stream, CudaEventHandle event) override {
         called("cudaEventRecord");
+        of(event).ahead_ns = emulation.ahead_ns;
         of(stream).queue.record(of(event));
     }
     void wait_for(CudaStreamHandle stream, CudaEventHandle event) override {
@@ -132,6 +170,9 @@ class Emulated : public CudaRuntime {
     }
     void copy(CudaStreamHandle stream, void* to, const void* from, int64_t bytes) override {
         called("cudaMemcpyAsync");
+        require_uniform(static_cast<const std::byte*>(to), bytes);
+        require_uniform(static_cast<const std::byte*>(from), bytes);
+        ++copy_count;
         of(stream).queue.work([=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
     }
     void clear(CudaStreamHandle stream, void* to, int64_t bytes) override {
@@ -153,17 +194,33 @@ class Emulated : public CudaRuntime {
         });
     }
     void wait(CudaEventHandle event) override { of(event).wait(); }
+    // As cudaEventElapsedTime: a float of milliseconds.
     double seconds_between(CudaEventHandle begin, CudaEventHandle end) override {
-        return 1e-9 * static_cast<double>(of(end).wait() - of(begin).wait());
+        const int64_t ns = of(end).wait() + of(end).ahead_ns - of(begin).wait() - of(begin).ahead_ns;
+        const auto milliseconds = static_cast<float>(1e-6 * static_cast<double>(ns));
+        return 1e-3 * static_cast<double>(milliseconds);
     }
 
   private:
+    // What a copy reads or writes lies in one registration, or touches none.
+    void require_uniform(const std::byte* begin, int64_t bytes) {
+        constexpr int kInvalidValue = 1;
+        const std::lock_guard lock(mutex_);
+        for (const std::span<std::byte> pinned : pinned_) {
+            const std::byte* const end = pinned.data() + pinned.size();
+            const bool touches = begin < end && begin + bytes > pinned.data();
+            if (touches && (begin < pinned.data() || begin + bytes > end))
+                throw DeviceError("cudaMemcpyAsync", kInvalidValue, "cudaErrorInvalidValue");
+        }
+    }
+
     struct Mapped {
         std::byte *there, *here;
         size_t bytes;
     };
     std::mutex mutex_;
     std::vector<Mapped> sizes_;
+    std::vector<std::span<std::byte>> pinned_;
 };
 
 }  // namespace
@@ -172,6 +229,8 @@ void emulate(const Emulation& wanted) {
     emulation = wanted;
     call_count = 0;
     launch_count = 0;
+    copy_count = 0;
+    used_devices = 0;
 }
 
 int64_t calls() {
@@ -180,6 +239,14 @@ int64_t calls() {
 
 int64_t held() {
     return held_count.load();
+}
+
+int64_t copies_made() {
+    return copy_count.load();
+}
+
+bool is_used(int device) {
+    return (used_devices.load() >> device & 1) != 0;
 }
 
 int64_t many() {

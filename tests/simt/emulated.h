@@ -15,13 +15,21 @@ struct Emulation {
     int64_t failing_call = 0;  // the n-th call of the runtime from now on that may fail, from 1, does; 0: none
     int64_t noted_call = 0;    // before the n-th, note() is called
     std::function<void()> note = {};
-    bool refuses_pins = false;  // the system lets no memory of the host be pinned
+    int devices = 1;
+    bool has_kernels = true;                       // the program has kernels for these devices
+    int64_t pinned_part_bytes = int64_t{1} << 16;  // that one registration takes, and that the system allows in all
+    int64_t pinned_bytes_max = INT64_MAX;
+    int64_t ahead_ns = 0;  // the clocks of devices, of events recorded from now on
 };
 void emulate(const Emulation& emulation);
 // Calls that may fail, since emulate().
 int64_t calls();
 // Allocations, streams and events that nobody has released.
 int64_t held();
+// Copies of the runtime, since emulate().
+int64_t copies_made();
+// Whether something asked for that device since emulate().
+bool is_used(int device);
 // Of numbers, in slow tests of what has the CPU's bits: a power of two that this device gets through in seconds.
 int64_t many();
 

@@ -1,8 +1,12 @@
 #include "device/cuda/cuda_stream.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "device/cuda/pinned_ranges.h"
 
 namespace windlass {
 namespace {
@@ -40,29 +44,47 @@ class CudaMemory : public Memory {
     std::unique_ptr<CudaStream> copies_;  // the host's own
 };
 
-// One registration of several hundred GiB is said to fail; no card of ours has tried. Parts are safe.
-constexpr int64_t kPinnedPart = int64_t{64} << 30;
+// Registrations of memory of the host, until it is destroyed.
+class Pins {
+  public:
+    explicit Pins(CudaRuntime& runtime) : runtime_(runtime) {}
+    Pins(const Pins&) = delete;
+    ~Pins() {
+        for (std::byte* const begin : begins_) {
+            pinned_ranges().remove(begin);
+            runtime_.unpin(begin);
+        }
+    }
+    // False: the system refuses.
+    bool add(int device, std::span<std::byte> part) {
+        begins_.reserve(begins_.size() + 1);
+        if (!runtime_.pin(device, part)) return false;
+        begins_.push_back(part.data());
+        pinned_ranges().add(part);
+        return true;
+    }
 
-// The host's, pinned where the system allows it.
+  private:
+    CudaRuntime& runtime_;
+    std::vector<std::byte*> begins_;
+};
+
+// The host's, pinned as far as the system allows it.
 class PinnedMemory : public Memory {
   public:
-    PinnedMemory(CudaRuntime& runtime, int64_t bytes) : runtime_(runtime), buffer_(bytes, /*touch=*/true) {
-        for (int64_t begin = 0; begin < buffer_.size(); begin += kPinnedPart) {
-            const int64_t size = std::min(kPinnedPart, buffer_.size() - begin);
-            if (!runtime.pin({buffer_.data() + begin, static_cast<size_t>(size)})) {
-                log_warning(
-                    "the system lets only {} of {} of host memory be pinned: the rest is copied more slowly than was "
-                    "planned",
-                    format_bytes(begin), format_bytes(buffer_.size()));
-                break;
-            }
-            ++parts_;
+    PinnedMemory(CudaRuntime& runtime, int device, int64_t bytes) : buffer_(bytes, /*touch=*/true), pins_(runtime) {
+        const int64_t most = runtime.pinned_part_bytes();
+        for (int64_t begin = 0; begin < buffer_.size(); begin += most) {
+            const auto size = static_cast<size_t>(std::min(most, buffer_.size() - begin));
+            if (pins_.add(device, {buffer_.data() + begin, size})) continue;
+            log_warning(
+                "the system lets only {} of {} of host memory be pinned: the rest is copied more slowly than was "
+                "planned",
+                format_bytes(begin), format_bytes(buffer_.size()));
+            break;
         }
     }
     PinnedMemory(const PinnedMemory&) = delete;
-    ~PinnedMemory() override {
-        for (int64_t part = 0; part < parts_; ++part) runtime_.unpin(buffer_.data() + part * kPinnedPart);
-    }
     int64_t bytes() const override { return buffer_.size(); }
     std::byte* address(const Launch&) const override { return buffer_.data(); }
     std::byte* address() const override { return buffer_.data(); }
@@ -74,9 +96,8 @@ class PinnedMemory : public Memory {
     }
 
   private:
-    CudaRuntime& runtime_;
     HugeBuffer buffer_;
-    int64_t parts_ = 0;
+    Pins pins_;
 };
 
 constexpr int64_t kGridBlocksMax = 0x7fffffff, kGridRowsMax = 0xffff;  // of every compute capability
@@ -89,6 +110,7 @@ class CudaDevice : public Device {
             throw UserError(ExitCode::gpu, "device", "there is no cuda:{}: this machine has {} CUDA device{}", index,
                             count, count == 1 ? "" : "s")
                 .hint("device: cpu, or a device that it has");
+        runtime_.require_kernels(index);
     }
     DeviceProperties properties() override {
         const CudaProperties found = runtime_.properties(index_);
@@ -100,7 +122,7 @@ class CudaDevice : public Device {
     }
     std::unique_ptr<Stream> make_stream(int) override { return std::make_unique<CudaStream>(runtime_, index_); }
     std::unique_ptr<Memory> allocate(int64_t bytes, MemoryKind kind) override {
-        if (kind == MemoryKind::host) return std::make_unique<PinnedMemory>(runtime_, bytes);
+        if (kind == MemoryKind::host) return std::make_unique<PinnedMemory>(runtime_, index_, bytes);
         return std::make_unique<CudaMemory>(runtime_, index_, bytes);
     }
 
@@ -111,26 +133,15 @@ class CudaDevice : public Device {
 
 }  // namespace
 
-void CudaEvent::wait() {
-    runtime_.wait(handle_);
-    if (begin_ != nullptr) time_ns_ = begin_ns_ + static_cast<int64_t>(1e9 * runtime_.seconds_between(begin_, handle_));
-}
-
-void CudaEvent::count_from(const CudaEvent& begin, int64_t ns) {
-    begin_ = begin.handle_;
-    begin_ns_ = ns;
-}
-
-CudaStream::CudaStream(CudaRuntime& runtime, int device)
-    : runtime_(runtime), device_(device), begin_(runtime, device), handle_(runtime.make_stream(device)) {
+CudaStream::CudaStream(CudaRuntime& runtime, int device, CudaClock clock)
+    : runtime_(runtime), device_(device), clock_(clock), handle_(runtime.make_stream(device)) {
     try {
-        runtime_.record(handle_, begin_.handle());
-        begin_.wait();
+        base_ = std::make_shared<CudaTimeBase>(runtime, device, handle_, clock, nullptr);
+        base_->settle();
     } catch (...) {
         runtime_.release(handle_);
         throw;
     }
-    begin_ns_ = now_ns();
 }
 
 CudaStream::~CudaStream() {
@@ -138,13 +149,26 @@ CudaStream::~CudaStream() {
 }
 
 void CudaStream::record(Event& event) {
+    if (base_->is_due()) base_ = std::make_shared<CudaTimeBase>(runtime_, device_, handle_, clock_, base_);
     auto& here = static_cast<CudaEvent&>(event);
-    here.count_from(begin_, begin_ns_);
+    here.count_from(base_);
     runtime_.record(handle_, here.handle());
 }
 
 void CudaStream::wait_for(const Event& event) {
     runtime_.wait_for(handle_, static_cast<const CudaEvent&>(event).handle());
+}
+
+void CudaStream::copy(void* to, const void* from, int64_t bytes) {
+    auto* target = static_cast<std::byte*>(to);
+    const auto* source = static_cast<const std::byte*>(from);
+    while (bytes > 0) {
+        const int64_t piece = pinned_ranges().uniform(target, pinned_ranges().uniform(source, bytes));
+        runtime_.copy(handle_, target, source, piece);
+        target += piece;
+        source += piece;
+        bytes -= piece;
+    }
 }
 
 void CudaStream::synchronize() {

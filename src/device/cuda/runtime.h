@@ -37,21 +37,27 @@ class CudaRuntime {
     virtual int device_count() = 0;
     virtual CudaProperties properties(int device) = 0;
     virtual int64_t free_bytes(int device) = 0;
+    // Throws UserError(gpu) if this program has no kernels for the device.
+    virtual void require_kernels(int device) = 0;
 
     // Throws UserError(no_fit) where there is less; 256-byte aligned.
     virtual CudaAllocation allocate(int device, int64_t bytes) = 0;
     virtual void release(int device, const CudaAllocation& memory) noexcept = 0;
-    // Memory that the host and every device reach, one of them at a time. Slow: for tests of kernels.
-    virtual std::byte* allocate_shared(int64_t bytes) = 0;
+    // Memory that the host and every device reach, one of them at a time. Slow: for tests of kernels on `device`.
+    virtual std::byte* allocate_shared(int device, int64_t bytes) = 0;
     virtual void release_shared(std::byte* memory) noexcept = 0;
-    // Host memory that the device copies from and to without staging. False: the system refuses.
-    virtual bool pin(std::span<std::byte> host) = 0;
+    // Host memory that devices copy from and to without staging; `device` is one that this process uses anyway. False:
+    // the system refuses. No copy may lie in two registrations, or in one and in memory without.
+    virtual bool pin(int device, std::span<std::byte> host) = 0;
+    // The most that one registration takes.
+    virtual int64_t pinned_part_bytes() const = 0;
     virtual void unpin(std::byte* host) noexcept = 0;
 
     virtual CudaStreamHandle make_stream(int device) = 0;
     virtual void release(CudaStreamHandle stream) noexcept = 0;
     // Calls of other libraries by this thread are for the stream's device from now on. Returns its index.
     virtual int use_device_of(CudaStreamHandle stream) = 0;
+    virtual void use_device(int device) = 0;
     // Returns when all work of the stream has ended, and then throws what failed, this call included.
     virtual void synchronize(CudaStreamHandle stream) = 0;
     virtual CudaEventHandle make_event(int device) = 0;
@@ -66,7 +72,7 @@ class CudaRuntime {
 
     // Returns when the event is complete; throws what the device failed with.
     virtual void wait(CudaEventHandle event) = 0;
-    // Between two complete events.
+    // Between two complete events, from a float of milliseconds: the shorter, the more precise.
     virtual double seconds_between(CudaEventHandle begin, CudaEventHandle end) = 0;
 };
 

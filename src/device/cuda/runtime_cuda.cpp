@@ -2,8 +2,11 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 
 #include "base/error.h"
+#include "device/cuda/any_kernel.h"
 #include "device/cuda/runtime.h"
 
 namespace windlass {
@@ -60,6 +63,17 @@ class Cudart : public CudaRuntime {
         return static_cast<int64_t>(free);
     }
 
+    // All kernels of a program are compiled for the same cards, so one answers for all. Later calls name other reasons.
+    void require_kernels(int device) override {
+        cudaFuncAttributes found{};
+        choose(device);
+        const cudaError_t code = cudaFuncGetAttributes(&found, any_kernel());
+        if (code == cudaSuccess) return;
+        cudaGetLastError();
+        if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction) refuse(device);
+        require(code, "cudaFuncGetAttributes");
+    }
+
     CudaAllocation allocate(int device, int64_t bytes) override {
         void* memory = nullptr;
         choose(device);
@@ -75,18 +89,23 @@ class Cudart : public CudaRuntime {
     }
     void release(int, const CudaAllocation& memory) noexcept override { cudaFree(memory.there); }
 
-    std::byte* allocate_shared(int64_t bytes) override {
+    std::byte* allocate_shared(int device, int64_t bytes) override {
         void* memory = nullptr;
+        choose(device);
         require(cudaMallocManaged(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))), "cudaMallocManaged");
         return static_cast<std::byte*>(memory);
     }
     void release_shared(std::byte* memory) noexcept override { cudaFree(memory); }
 
-    bool pin(std::span<std::byte> host) override {
+    // Registered with all devices, and made by the context of one: without a choice that is of device 0.
+    bool pin(int device, std::span<std::byte> host) override {
+        choose(device);
         if (cudaHostRegister(host.data(), host.size(), cudaHostRegisterPortable) == cudaSuccess) return true;
         cudaGetLastError();
         return false;
     }
+    // One registration of several hundred GiB is said to fail; no card of ours has tried. Parts are safe.
+    int64_t pinned_part_bytes() const override { return int64_t{64} << 30; }
     void unpin(std::byte* host) noexcept override { cudaHostUnregister(host); }
 
     CudaStreamHandle make_stream(int device) override {
@@ -102,6 +121,7 @@ class Cudart : public CudaRuntime {
         choose(device);
         return device;
     }
+    void use_device(int device) override { choose(device); }
     void synchronize(CudaStreamHandle stream) override {
         require(cudaStreamSynchronize(of(stream)), "cudaStreamSynchronize");
     }
@@ -132,16 +152,10 @@ class Cudart : public CudaRuntime {
         std::array<void*, 1> args = {call.args};
         const int device = use_device_of(stream);  // kernels are launched by threads that have chosen none
         const CudaGrid& grid = call.grid;
-        constexpr unsigned kUnasked = 48u << 10;  // of shared memory: more is asked for
-        if (grid.shared_bytes > kUnasked)
-            require(cudaFuncSetAttribute(call.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(grid.shared_bytes)),
-                    call.name);
+        allow_shared(device, call);
         const dim3 blocks(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows));
-        const cudaError_t code = cudaLaunchKernel(call.kernel, blocks, dim3(grid.threads), args.data(),
-                                                  grid.shared_bytes, of(stream));
-        if (code == cudaErrorNoKernelImageForDevice) refuse(device);
-        require(code, call.name);
+        require(cudaLaunchKernel(call.kernel, blocks, dim3(grid.threads), args.data(), grid.shared_bytes, of(stream)),
+                call.name);
     }
     void wait(CudaEventHandle event) override { require(cudaEventSynchronize(of(event)), "cudaEventSynchronize"); }
     double seconds_between(CudaEventHandle begin, CudaEventHandle end) override {
@@ -151,6 +165,19 @@ class Cudart : public CudaRuntime {
     }
 
   private:
+    // More shared memory than a kernel has unasked is asked for, and never less again: streams launch one kernel with
+    // different sizes at once.
+    void allow_shared(int device, const CudaKernelCall& call) {
+        constexpr unsigned kUnasked = 48u << 10;
+        const unsigned bytes = call.grid.shared_bytes;
+        if (bytes <= kUnasked) return;
+        const std::lock_guard lock(mutex_);
+        unsigned& allowed = allowed_[{device, call.kernel}];
+        if (bytes <= allowed) return;
+        require(cudaFuncSetAttribute(call.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+                call.name);
+        allowed = bytes;
+    }
     static void choose(int device) { require(cudaSetDevice(device), "cudaSetDevice"); }
     [[noreturn]] void refuse(int device) {
         throw UserError(ExitCode::gpu, "device",
@@ -160,6 +187,9 @@ class Cudart : public CudaRuntime {
                 "device: cpu, or a build for this card, of 8.0 or newer: cmake --preset release "
                 "-DWINDLASS_CUDA_TARGETS=cards && cmake --build --preset release");
     }
+
+    std::mutex mutex_;
+    std::map<std::pair<int, const void*>, unsigned> allowed_;  // bytes of shared memory, by device and kernel
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(CudaFailure, IsNotNeededForAllToBeReleased) {
 TEST(CudaFailure, ToPinIsSaidAndChangesNoBit) {
     const CardRun run(plan_over_disk());
     const std::string pinned = undisturbed(run).state;
-    simt::emulate({.refuses_pins = true});
+    simt::emulate({.pinned_bytes_max = 0});
     testing::internal::CaptureStderr();
     FaultFiles files("/image");
     {
