@@ -4,7 +4,9 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -31,6 +33,7 @@ struct Library {
                 .hint("LD_LIBRARY_PATH with the folder of CUDA's libraries, or of Python's nvidia-cublas");
         find(version, "cublasLtGetVersion");
         find(create, "cublasLtCreate");
+        find(destroy, "cublasLtDestroy");
         find(matmul, "cublasLtMatmul");
         find(desc_create, "cublasLtMatmulDescCreate");
         find(desc_destroy, "cublasLtMatmulDescDestroy");
@@ -45,6 +48,7 @@ struct Library {
 
     decltype(&cublasLtGetVersion) version;
     decltype(&cublasLtCreate) create;
+    decltype(&cublasLtDestroy) destroy;
     decltype(&cublasLtMatmul) matmul;
     decltype(&cublasLtMatmulDescCreate) desc_create;
     decltype(&cublasLtMatmulDescDestroy) desc_destroy;
@@ -72,11 +76,21 @@ const Library& library() {
     return found;
 }
 
-// A device's own, made by a thread that uses that device.
-cublasLtHandle_t make_handle() {
-    cublasLtHandle_t handle = nullptr;
-    require(library().create(&handle), "cublasLtCreate");
-    return handle;
+// What the library makes, and takes back.
+struct TakeBack {
+    void operator()(std::remove_pointer_t<cublasLtHandle_t>* handle) const { library().destroy(handle); }
+    void operator()(cublasLtMatmulDescOpaque_t* made) const { library().desc_destroy(made); }
+    void operator()(cublasLtMatrixLayoutOpaque_t* made) const { library().layout_destroy(made); }
+    void operator()(cublasLtMatmulPreferenceOpaque_t* made) const { library().preference_destroy(made); }
+};
+template <typename Pointer>
+using Made = std::unique_ptr<std::remove_pointer_t<Pointer>, TakeBack>;
+
+template <typename Pointer, typename... Args>
+Made<Pointer> make(const char* name, cublasStatus_t (*create)(Pointer*, Args...), std::type_identity_t<Args>... args) {
+    Pointer made = nullptr;
+    require(create(&made, args...), name);
+    return Made<Pointer>(made);
 }
 
 cudaDataType_t type_of(DType dtype) {
@@ -119,50 +133,49 @@ ProductShape shape_of(const GemmArgs& args, size_t workspace) {
 // Rows of numbers are columns to the library: it is asked for C^T = B^T A^T.
 class Product {
   public:
-    Product(cublasLtHandle_t handle, const ProductShape& shape) : lib_(library()), handle_(handle) {
-        require(lib_.desc_create(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    Product(cublasLtHandle_t handle, const ProductShape& shape)
+        : lib_(library()),
+          handle_(handle),
+          desc_(make("cublasLtMatmulDescCreate", lib_.desc_create, CUBLAS_COMPUTE_32F, CUDA_R_32F)),
+          a_(layout(shape.type, shape.transpose_a ? shape.m : shape.k, shape.transpose_a ? shape.k : shape.m,
+                    shape.lda)),
+          b_(layout(shape.type, shape.transpose_b ? shape.k : shape.n, shape.transpose_b ? shape.n : shape.k,
+                    shape.ldb)),
+          c_(layout(shape.out, shape.n, shape.m, shape.ldc)) {
         set(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
         set(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
         if (shape.has_bias) {
             set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
             set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(shape.out));
         }
-        make(b_, shape.type, shape.transpose_b ? shape.k : shape.n, shape.transpose_b ? shape.n : shape.k, shape.ldb);
-        make(a_, shape.type, shape.transpose_a ? shape.m : shape.k, shape.transpose_a ? shape.k : shape.m, shape.lda);
-        make(c_, shape.out, shape.n, shape.m, shape.ldc);
         choose(shape);
-    }
-    Product(const Product&) = delete;
-    ~Product() {
-        lib_.desc_destroy(desc_);
-        for (const cublasLtMatrixLayout_t layout : {a_, b_, c_}) lib_.layout_destroy(layout);
     }
 
     void run(const GemmArgs& args, std::span<std::byte> workspace, CudaStreamHandle stream) {
         const float one = 1, kept = args.accumulate ? 1 : 0;
         if (!args.bias.empty()) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias.data);
-        require(
-            lib_.matmul(handle_, desc_, &one, args.b.data, b_, args.a.data, a_, &kept, args.c.data, c_, args.c.data, c_,
-                        &algorithm_, workspace.data(), workspace.size(), reinterpret_cast<cudaStream_t>(stream)),
-            "cublasLtMatmul");
+        require(lib_.matmul(handle_, desc_.get(), &one, args.b.data, b_.get(), args.a.data, a_.get(), &kept,
+                            args.c.data, c_.get(), args.c.data, c_.get(), &algorithm_, workspace.data(),
+                            workspace.size(), reinterpret_cast<cudaStream_t>(stream)),
+                "cublasLtMatmul");
     }
 
   private:
     template <typename T>
     void set(cublasLtMatmulDescAttributes_t attribute, T value) {
-        require(lib_.desc_set(desc_, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+        require(lib_.desc_set(desc_.get(), attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
     }
-    void make(cublasLtMatrixLayout_t& layout, DType dtype, int64_t rows, int64_t cols, int64_t stride) {
-        require(lib_.layout_create(&layout, type_of(dtype), static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
-                                   stride),
-                "cublasLtMatrixLayoutCreate");
+    Made<cublasLtMatrixLayout_t> layout(DType dtype, int64_t rows, int64_t cols, int64_t stride) const {
+        return make("cublasLtMatrixLayoutCreate", lib_.layout_create, type_of(dtype), static_cast<uint64_t>(rows),
+                    static_cast<uint64_t>(cols), stride);
     }
-    // The first choice of the library's heuristic, which may rely on the alignment that the rows' length promises.
+    // The first choice of the library's heuristic, which may rely on the alignment that the rows' length promises. The
+    // heuristic also reports whether its choice can run.
     void choose(const ProductShape& shape) {
-        cublasLtMatmulPreference_t preference = nullptr;
-        require(lib_.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+        const Made<cublasLtMatmulPreference_t> preference =
+            make("cublasLtMatmulPreferenceCreate", lib_.preference_create);
         const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-            require(lib_.preference_set(preference, attribute, &value, sizeof value),
+            require(lib_.preference_set(preference.get(), attribute, &value, sizeof value),
                     "cublasLtMatmulPreferenceSetAttribute");
         };
         prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, shape.workspace);
@@ -171,11 +184,13 @@ class Product {
         prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned(shape.lda, shape.type));
         prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned(shape.ldc, shape.out));
         prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned(shape.ldc, shape.out));
+        constexpr const char* kCall = "cublasLtMatmulAlgoGetHeuristic";
         cublasLtMatmulHeuristicResult_t found{};
         int count = 0;
-        const cublasStatus_t status = lib_.heuristic(handle_, desc_, b_, a_, c_, c_, preference, 1, &found, &count);
-        lib_.preference_destroy(preference);
-        require(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+        require(lib_.heuristic(handle_, desc_.get(), b_.get(), a_.get(), c_.get(), c_.get(), preference.get(), 1,
+                               &found, &count),
+                kCall);
+        require(count > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED, kCall);
         algorithm_ = found.algo;
     }
     static uint32_t aligned(int64_t stride, DType dtype) {
@@ -185,10 +200,47 @@ class Product {
 
     const Library& lib_;
     cublasLtHandle_t handle_;
-    cublasLtMatmulDesc_t desc_ = nullptr;
-    cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
+    Made<cublasLtMatmulDesc_t> desc_;
+    Made<cublasLtMatrixLayout_t> a_, b_, c_;
     cublasLtMatmulAlgo_t algorithm_{};
 };
+
+// The products of a device. Several threads may ask for them: each waits for the one before, and none for another
+// device.
+class DeviceProducts {
+  public:
+    explicit DeviceProducts(int device) : device_(device) {}
+    DeviceProducts(const DeviceProducts&) = delete;
+    ~DeviceProducts() {
+        try {
+            cuda_runtime().use_device(device_);  // the thread that ends the program has chosen none
+        } catch (const Error&) {
+        }
+    }
+
+    // By a thread that uses this device.
+    void run(const GemmArgs& args, std::span<std::byte> scratch, CudaStreamHandle stream) {
+        const std::span<std::byte> workspace = aligned_part(scratch);
+        const ProductShape shape = shape_of(args, workspace.size());
+        const std::lock_guard lock(mutex_);
+        if (handle_ == nullptr) handle_ = make("cublasLtCreate", library().create);
+        products_.try_emplace(shape, handle_.get(), shape).first->second.run(args, workspace, stream);
+    }
+
+  private:
+    const int device_;
+    std::mutex mutex_;
+    Made<cublasLtHandle_t> handle_;
+    std::map<ProductShape, Product> products_;
+};
+
+DeviceProducts& products_of(int device) {
+    library();  // first: what it keeps ends after these
+    static std::mutex mutex;
+    static std::map<int, DeviceProducts> devices;
+    const std::lock_guard lock(mutex);
+    return devices.try_emplace(device, device).first->second;
+}
 
 }  // namespace
 
@@ -198,18 +250,8 @@ std::string product_path_cuda() {
 }
 
 void gemm_cuda(const GemmArgs& args, std::span<std::byte> scratch, Stream& stream) {
-    struct OfDevice {
-        cublasLtHandle_t handle = make_handle();
-        std::map<ProductShape, Product> products;
-    };
-    static std::mutex mutex;
-    static std::map<int, OfDevice> devices;
-    const int device = cuda_runtime().use_device_of(cuda_handle(stream));
-    const std::lock_guard lock(mutex);
-    OfDevice& own = devices[device];
-    const std::span<std::byte> workspace = aligned_part(scratch);
-    const ProductShape shape = shape_of(args, workspace.size());
-    own.products.try_emplace(shape, own.handle, shape).first->second.run(args, workspace, cuda_handle(stream));
+    const CudaStreamHandle handle = cuda_handle(stream);
+    products_of(cuda_runtime().use_device_of(handle)).run(args, scratch, handle);
 }
 
 }  // namespace windlass
