@@ -41,6 +41,11 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode) {
     return WorkerRows::bytes(size, spec.out[0].cols);
 }
 
+// Two lists of the tokens, which backward sorts.
+int64_t scratch_bytes_cuda(const OpSpec&, const OpSize& size, DiffMode mode) {
+    return mode == DiffMode::vjp ? 2 * size.tokens() * static_cast<int64_t>(sizeof(int32_t)) : 0;
+}
+
 std::string describe(const OpSpec& spec) {
     const auto& attrs = spec.get<EmbeddingAttrs>();
     if (attrs.index == EmbeddingAttrs::Index::token && attrs.offset == 0) return "";
@@ -71,7 +76,7 @@ constinit const OpRecord kEmbedding = {
     .cases = embedding_op::cases,
     .cells = cells_of(
         {.cost = embedding_op::cost, .scratch_bytes = embedding_op::scratch_bytes, .kernels = &embedding_op::kCpu},
-        {.cost = embedding_op::cost, .kernels = &kEmbeddingCuda}),
+        {.cost = embedding_op::cost, .scratch_bytes = embedding_op::scratch_bytes_cuda, .kernels = &kEmbeddingCuda}),
 };
 
 }  // namespace windlass

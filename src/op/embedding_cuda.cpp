@@ -33,6 +33,7 @@ void backward(const OpCall& call, Stream& stream) {
     EmbeddingArgs args = args_of(call);
     args.out = cuda_value(call.grad_out[0]);
     args.gradient = sink.target.as<float>();
+    args.sorted = reinterpret_cast<int32_t*>(call.scratch.data());
     launch_embedding_backward(computes_bf16(call), args, cuda_handle(stream));
 }
 

@@ -17,50 +17,97 @@ __global__ void forward_kernel(EmbeddingArgs args) {
         write<T>(args.out, token, i, read(args.table, row * args.cols + i));
 }
 
-// Shared memory of backward: a word for each warp, and the tokens of a stretch that have the block's id.
-constexpr int64_t kWarps = kThreads / kWarp;
+// The sort: tokens by their rows of the table, and those of one row in their order. A list is sorted by one digit after
+// the other, the lowest first, each time without changing the order of equals: every thread counts the digits of a
+// stretch of the list, and moves it to where earlier stretches and lower digits leave room.
+constexpr unsigned kSortThreads = 512, kSortWarps = kSortThreads / kWarp;
+constexpr int kDigitBits = 4, kDigits = 1 << kDigitBits;
+constexpr unsigned kCounters = kDigits * kSortThreads;  // [kDigits, kSortThreads]
 
-// Of a condition of each thread of the block: how many threads before this one it holds for, and for how many in all.
-struct Rank {
-    unsigned before, all;
-};
-__device__ Rank rank_of(bool holds, int* room) {
-    const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-    const uint32_t of_warp = __ballot_sync(0xffffffffu, holds);
-    if (lane == 0) room[warp] = __popc(of_warp);
-    __syncthreads();
-    Rank rank{static_cast<unsigned>(__popc(of_warp & ((1u << lane) - 1))), 0};
-    for (unsigned w = 0; w < kWarps; ++w) {
-        if (w < warp) rank.before += static_cast<unsigned>(room[w]);
-        rank.all += static_cast<unsigned>(room[w]);
+// The sum of x over the threads before this one. `room`: an int of shared memory for each warp.
+__device__ int sum_before(int x, int* room) {
+    const int lane = static_cast<int>(threadIdx.x % kWarp), warp = static_cast<int>(threadIdx.x / kWarp);
+    int sum = x;
+    for (int apart = 1; apart < static_cast<int>(kWarp); apart *= 2) {
+        const int other = __shfl_sync(0xffffffffu, sum, lane < apart ? lane : lane - apart);
+        if (lane >= apart) sum += other;
     }
+    if (lane == static_cast<int>(kWarp) - 1) room[warp] = sum;
     __syncthreads();
-    return rank;
+    sum -= x;
+    for (int earlier = 0; earlier < warp; ++earlier) sum += room[earlier];
+    __syncthreads();
+    return sum;
 }
 
-// The first token of an id adds up the rows of all that have it, in their order: each row of the table has one owner.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) backward_kernel(EmbeddingArgs args) {
-    int *const room = shared_memory<int>(), *const found = room + kWarps;
-    const int64_t token = blockIdx.x;
-    const int32_t id = args.ids[token];
-    bool mine = false;
-    for (int64_t t = threadIdx.x; t < token && !mine; t += kThreads) mine = args.ids[t] == id;
-    if (rank_of(mine, room).all > 0) return;  // a token before this one has its id
-    float* const to = args.gradient + index_of(args, token) * args.cols;
-    for (int64_t begin = token; begin < args.tokens; begin += kThreads) {
-        const int64_t t = begin + threadIdx.x;
-        const bool holds = t < args.tokens && args.ids[t] == id;
-        const Rank rank = rank_of(holds, room);
-        if (rank.all == 0) continue;
-        if (holds) found[rank.before] = static_cast<int>(threadIdx.x);
+// Counters become the sums of all before them.
+__device__ void sum_counters(int* counters, int* room) {
+    int* const mine = counters + threadIdx.x * kDigits;
+    int sum = 0;
+    for (int i = 0; i < kDigits; ++i) sum += mine[i];
+    sum = sum_before(sum, room);
+    for (int i = 0; i < kDigits; ++i) {
+        const int count = mine[i];
+        mine[i] = sum;
+        sum += count;
+    }
+    __syncthreads();
+}
+
+__global__ void __launch_bounds__(kSortThreads) sort_kernel(EmbeddingArgs args) {
+    int *const counters = shared_memory<int>(), *const mine = counters + threadIdx.x;
+    const int64_t stretch = (args.tokens + kSortThreads - 1) / kSortThreads, begin = threadIdx.x * stretch,
+                  end = begin + stretch < args.tokens ? begin + stretch : args.tokens;
+    const int32_t* from = nullptr;
+    for (int digit = 0; digit < args.digits; ++digit) {
+        const auto token_at = [&](int64_t i) { return from == nullptr ? static_cast<int32_t>(i) : from[i]; };
+        const auto counter_of = [&](int32_t token) -> int& {
+            return mine[(index_of(args, token) >> digit * kDigitBits & (kDigits - 1)) * kSortThreads];
+        };
+        for (int i = 0; i < kDigits; ++i) mine[i * kSortThreads] = 0;
+        for (int64_t i = begin; i < end; ++i) ++counter_of(token_at(i));
         __syncthreads();
-        for (int64_t i = threadIdx.x; i < args.cols; i += kThreads) {
-            float sum = to[i];
-            for (unsigned n = 0; n < rank.all; ++n) sum += read<T>(args.out, begin + found[n], i);
-            to[i] = sum;
+        sum_counters(counters, counters + kCounters);
+        int32_t* const to = args.sorted + (args.digits - 1 - digit) % 2 * args.tokens;  // the last to the first list
+        for (int64_t i = begin; i < end; ++i) {
+            const int32_t token = token_at(i);
+            to[counter_of(token)++] = token;
         }
         __syncthreads();
+        from = to;
+    }
+}
+
+// Each row of the table has one owner for each of its columns: a thread of the block in whose span of the sorted list
+// the row's tokens begin. It adds them up in their order, and has read several before it needs the first.
+constexpr int64_t kSpan = 32;
+constexpr int kAhead = 8;
+template <typename T>
+__global__ void __launch_bounds__(kThreads) backward_kernel(EmbeddingArgs args) {
+    const int64_t col = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
+    if (col >= args.cols) return;
+    const int64_t first = blockIdx.x * kSpan, last = first + kSpan < args.tokens ? first + kSpan : args.tokens;
+    for (int64_t begin = first; begin < last; ++begin) {
+        const int32_t id = args.ids[args.sorted[begin]];
+        if (begin > 0 && args.ids[args.sorted[begin - 1]] == id) continue;
+        float* const to = args.gradient + (id + args.offset) * args.cols + col;
+        float sum = *to;
+        bool more = true;
+        for (int64_t at = begin; more; at += kAhead) {
+            float x[kAhead];
+            bool is_mine[kAhead];
+            WINDLASS_UNROLL
+            for (int n = 0; n < kAhead; ++n) {
+                const int32_t token = at + n < args.tokens ? args.sorted[at + n] : -1;
+                is_mine[n] = token >= 0 && args.ids[token] == id;
+                x[n] = is_mine[n] ? read<T>(args.out, token, col) : 0.0f;
+            }
+            WINDLASS_UNROLL
+            for (int n = 0; n < kAhead; ++n)
+                if (is_mine[n]) sum += x[n];
+            more = is_mine[kAhead - 1];
+        }
+        *to = sum;
     }
 }
 
@@ -82,7 +129,14 @@ __global__ void tangent_kernel(EmbeddingArgs args) {
 }
 
 CudaGrid grid_of(int64_t blocks) {
-    return {.blocks = blocks, .threads = kThreads, .shared_bytes = (kWarps + kThreads) * sizeof(int)};
+    return {.blocks = blocks, .threads = kThreads};
+}
+
+// Of the greatest row's number.
+int digits_of(int64_t rows) {
+    int digits = 1;
+    while ((rows - 1) >> digits * kDigitBits > 0) ++digits;
+    return digits;
 }
 
 }  // namespace embedding_kernels
@@ -93,10 +147,16 @@ void launch_embedding_forward(bool is_bf16, const EmbeddingArgs& args, CudaStrea
                             "embedding forward"));
 }
 
-void launch_embedding_backward(bool is_bf16, const EmbeddingArgs& args, CudaStreamHandle stream) {
-    WINDLASS_BY_TYPE(is_bf16, T,
-                     launch(stream, embedding_kernels::grid_of(args.tokens), embedding_kernels::backward_kernel<T>,
-                            args, "embedding backward"));
+void launch_embedding_backward(bool is_bf16, const EmbeddingArgs& given, CudaStreamHandle stream) {
+    using namespace embedding_kernels;
+    EmbeddingArgs args = given;
+    args.digits = digits_of(args.rows);
+    const CudaGrid one{.threads = kSortThreads, .shared_bytes = (kCounters + kSortWarps) * sizeof(int)};
+    launch(stream, one, sort_kernel, args, "embedding sort");
+    const CudaGrid grid{.blocks = (args.tokens + kSpan - 1) / kSpan,
+                        .threads = kThreads,
+                        .rows = (args.cols + kThreads - 1) / kThreads};
+    WINDLASS_BY_TYPE(is_bf16, T, launch(stream, grid, backward_kernel<T>, args, "embedding backward"));
 }
 
 void launch_embedding_tangent(bool is_bf16, const EmbeddingArgs& args, CudaStreamHandle stream) {

@@ -11,6 +11,8 @@ struct EmbeddingArgs {
     CudaWeight table;           // forward
     CudaValue out;              // forward, tangent: [k * tokens, cols]; backward: grad_out
     float* gradient = nullptr;  // backward: [rows, cols], added to
+    int32_t* sorted = nullptr;  // backward: scratch of two lists of tokens
+    int digits = 0;             // of the rows' numbers, which the launch sets
     // tangent: in full, or as factors of this rank
     CudaValue direction;  // [k * rows, cols]
     int64_t k = 1, rows = 0, rank = 0;
