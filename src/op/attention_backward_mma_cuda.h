@@ -127,10 +127,10 @@ struct MmaGradients {
     }
 
     // queries: by keys those of the tile, else the block's. is_masked: some query of it does not see some key.
-    __device__ __forceinline__ void take(int begin, const bf16* stage, const QueryFacts* queries, bool is_masked) {
+    __device__ __forceinline__ void take(int begin, bf16* stage, const QueryFacts* queries, bool is_masked) {
         constexpr int kPitch = mma_pitch(kSize);
         const bf16* const of_warp = own + lane.first_row() * kPitch;
-        const bf16* const second = stage + Tiles::kOtherNumbers;
+        bf16* const second = stage + Tiles::kOtherNumbers;
         float p[kBands][kOthers / 8][4], ds[kBands][kOthers / 8][4];
         clear_sums(p);
         clear_sums(ds);
@@ -149,6 +149,15 @@ struct MmaGradients {
             weight = is_masked && (key < query.first || key > at) ? 0.0f : power;
             change = args.scale * weight * (change - query.delta);
             if constexpr (kCapped) change *= slope_of_cap(args, score);
+            if (weight == 0.0f) change = 0.0f;  // of a query, or a key, that is not seen it may be NaN
+        }
+        if (is_masked) {
+            // A NaN in a row that is seen is in ds already, except one in dO, which dv needs.
+            __syncthreads();
+            clear_faults<kSize, kOthers>(stage);
+            if constexpr (kByKeys) clear_faults<kSize, kOthers>(second);
+            __syncthreads();
+            if constexpr (kByKeys) spread_faults<kSize, kOthers>(p, second, value_sums);
         }
         mix_rows<kOthers, kCols, kPitch>(ds, stage + part * kCols, sums);
         if constexpr (kByKeys) mix_rows<kOthers, kCols, kPitch>(p, second + part * kCols, value_sums);

@@ -118,6 +118,55 @@ __device__ __forceinline__ void mix_rows(const float (&weights)[kBands][kRows / 
     }
 }
 
+// A tile holds rows that are not seen, of weight 0, and 0 times NaN is NaN. So where that can be, numbers that are
+// infinite or NaN are taken out of the tile (clear_faults), and go where there is a weight for them (spread_faults).
+
+// Of a pair of bf16: 1 in the half of each that is infinite or NaN.
+__device__ __forceinline__ uint32_t faults_of(uint32_t pair) {
+    return ((pair & 0x7f807f80u) + 0x00800080u) >> 15 & 0x00010001u;
+}
+
+// Zeros in place of such numbers of a tile; what lies between its rows says of each whether it had some. By the whole
+// block, with a barrier before and after it.
+template <int kSize, int kRows>
+__device__ __forceinline__ void clear_faults(bf16* tile) {
+    constexpr int kSharers = kMmaThreads / kRows, kWords = kSize / 2;  // threads of a row
+    const int row = static_cast<int>(threadIdx.x) / kSharers, sharer = static_cast<int>(threadIdx.x) % kSharers;
+    auto* const words = reinterpret_cast<uint32_t*>(tile + row * mma_pitch(kSize));
+    uint32_t faults = 0;
+    for (int i = sharer; i < kWords; i += kSharers) {
+        const uint32_t pair = words[i], found = faults_of(pair);
+        if (found != 0) words[i] = pair & ~(found * 0xffffu);
+        faults |= found;
+    }
+    for (int apart = 1; apart < kSharers; apart *= 2) faults |= __shfl_xor_sync(0xffffffffu, faults, apart);
+    if (sharer == 0) words[kWords] = faults;
+}
+
+// NaN in place of the sums of each row that has a weight for a row of the tile which had such numbers.
+template <int kSize, int kRows, int kBands, int kCount>
+__device__ __forceinline__ void spread_faults(const float (&weights)[kBands][kRows / 8][4], const bf16* tile,
+                                              float (&sums)[kBands][kCount][4]) {
+    const auto* const words =
+        reinterpret_cast<const uint32_t*>(tile + threadIdx.x % 4 * 2 * mma_pitch(kSize)) + kSize / 2;
+    uint32_t hit = 0;  // a bit for each of the lane's rows
+    WINDLASS_UNROLL
+    for (int n = 0; n < kRows / 8; ++n) WINDLASS_UNROLL
+    for (int i = 0; i < 4; ++i) {
+        const bool had_faults = words[(n * 8 + i % 2) * mma_pitch(kSize) / 2] != 0;
+        WINDLASS_UNROLL
+        for (int band = 0; band < kBands; ++band)
+            if (had_faults && weights[band][n][i] != 0.0f) hit |= 1u << (2 * band + i / 2);
+    }
+    if (__ballot_sync(0xffffffffu, hit != 0) == 0) return;
+    for (int apart = 1; apart <= 2; ++apart) hit |= __shfl_xor_sync(0xffffffffu, hit, apart);
+    WINDLASS_UNROLL
+    for (int band = 0; band < kBands; ++band) WINDLASS_UNROLL
+    for (int n = 0; n < kCount; ++n) WINDLASS_UNROLL
+    for (int i = 0; i < 4; ++i)
+        if ((hit >> (2 * band + i / 2) & 1) != 0) sums[band][n][i] = NAN;
+}
+
 template <int kBands, int kCount>
 __device__ __forceinline__ void clear_sums(float (&sums)[kBands][kCount][4]) {
     WINDLASS_UNROLL

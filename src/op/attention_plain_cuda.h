@@ -80,7 +80,7 @@ __device__ inline float plain_row_max(float x) {
 }
 
 // sums += weights * rows: what a lane has of its row, `mine` being its weights of its streaming rows. The lanes of a
-// row are of one warp.
+// row are of one warp. A row that is not seen has weight 0: it adds nothing, though it may be NaN.
 __device__ inline void plain_mix(const PlainTiles& tiles, const PlainLane& lane, const float* mine, const float* rows,
                                  int size, float* sums) {
     float* const weights = tiles.weights + lane.own * (kPlainStream + 1);
@@ -93,7 +93,7 @@ __device__ inline void plain_mix(const PlainTiles& tiles, const PlainLane& lane,
         WINDLASS_UNROLL
         for (int i = 0; i < kPlainNumbers; ++i) {
             const int at = lane.part + i * kPlainLanes;
-            if (at < size) sums[i] = __fmaf_rn(weight, row[at], sums[i]);
+            if (at < size && weight != 0.0f) sums[i] = __fmaf_rn(weight, row[at], sums[i]);
         }
     }
 }

@@ -92,9 +92,16 @@ struct MmaQueries {
         }
     }
 
-    __device__ __forceinline__ void take(int begin, const bf16* stage) {
+    __device__ __forceinline__ void take(int begin, bf16* stage) {
         const bf16* const q = queries() + lane.first_row() * mma_pitch(kSize);
-        const bf16* const values = stage + Tiles::kValues * Tiles::kKeyNumbers;
+        bf16* const values = stage + Tiles::kValues * Tiles::kKeyNumbers;
+        const int unseen_by_last = first_key(args, place.row, place.begin + Tiles::kOwn - 1);  // no register keeps it
+        const bool is_masked = begin < unseen_by_last || begin + kKeys - 1 > seen_by_first;
+        if (is_masked) {
+            WINDLASS_UNROLL
+            for (int i = 0; i < Tiles::kValues; ++i) clear_faults<kCols, kKeys>(values + i * Tiles::kValueNumbers);
+            __syncthreads();
+        }
         Scores weights;
         clear_sums(weights);
         multiply_rows<kSize, kKeys>(q, stage, weights);
@@ -102,12 +109,14 @@ struct MmaQueries {
         float slopes[kBands][kTangent && kCapped ? kKeys / 8 : 1][4];
         if constexpr (kTangent && kCapped)
             for_scores([&](int band, int n, int i) { slopes[band][n][i] = slope_of_cap(args, weights[band][n][i]); });
-        const int unseen_by_last = first_key(args, place.row, place.begin + Tiles::kOwn - 1);  // no register keeps it
-        if (begin < unseen_by_last || begin + kKeys - 1 > seen_by_first) mask(begin, weights);
+        if (is_masked) mask(begin, weights);
         WINDLASS_UNROLL
         for (int i = 0; i < kRows; ++i) weigh(i, weights[i / 2], i % 2);
+        if (is_masked) spread_faults<kCols, kKeys>(weights, values, sums);
         mix_rows<kKeys, kCols, mma_pitch(kCols)>(weights, values, sums);
         if constexpr (kTangent) {
+            // A NaN of the values is in the sums, and so in what is made of them.
+            if (is_masked) spread_faults<kCols, kKeys>(weights, values + Tiles::kValueNumbers, changes);
             mix_rows<kKeys, kCols, mma_pitch(kCols)>(weights, values + Tiles::kValueNumbers, changes);
             Scores weight_changes;
             clear_sums(weight_changes);
@@ -117,6 +126,7 @@ struct MmaQueries {
                 float& change = weight_changes[band][n][i];
                 change = weights[band][n][i] * (args.scale * change);
                 if constexpr (kCapped) change *= slopes[band][n][i];
+                if (weights[band][n][i] == 0.0f) change = 0.0f;  // of a key that is not seen it may be NaN
                 mean[2 * band + i / 2] += change;
             });
             mix_rows<kKeys, kCols, mma_pitch(kCols)>(weight_changes, values, changes);

@@ -92,7 +92,7 @@ struct PlainQueries {
             float change = plain_dot(tiles.own[1] + lane.own * tiles.pitch, tiles.stream[0] + other, size) +
                            plain_dot(q, tiles.stream[1] + other, size);
             if constexpr (kCapped) change *= slope_of_cap(args, score);
-            weight_changes[j] = weights[j] * (args.scale * change);
+            weight_changes[j] = score == kNoScore ? 0.0f : weights[j] * (args.scale * change);
             mean += weight_changes[j];
         }
     }
