@@ -18,6 +18,7 @@ constexpr int kTileCols = (static_cast<int>(kWarp) - 1) * kEightCount;
 // each eight, so that lanes read from different banks.
 constexpr int kMargin = kEightCount, kRightRow = (kTileCols + 2 * kMargin) / kEightCount * (kEightCount + 1);
 static_assert((kTileCols + 2 * kMargin) % kEightCount == 0);
+constexpr int64_t kSharedMax = int64_t{99} << 10;  // bytes that a block may have on every architecture
 
 __device__ int place_of(int col) {
     return col + kMargin + (col + kMargin) / kEightCount;
@@ -253,7 +254,9 @@ void launch_tiles(const NoiseCallArgs& call, const uint32_t* list, uint32_t word
     const NoiseRun& run = call.run;
     const int64_t last_row = (run.first + run.count - 1) / run.cols;
     const int64_t blocks = ((last_row - call.first_row) / kRows + 1) * ((run.cols + kTileCols - 1) / kTileCols);
-    const int64_t shared = run.rank * (1 + kRows + kRightRow) * static_cast<int64_t>(sizeof(float));
+    constexpr int64_t kOfRank = (1 + kRows + kRightRow) * static_cast<int64_t>(sizeof(float));
+    static_assert(kLowRankMax * kOfRank <= kSharedMax);
+    const int64_t shared = run.rank * kOfRank;
     with_list(call, list, words, [&]<uint32_t kWords>(const NoiseArgs<kWords>& args) {
         launch(stream,
                {.blocks = static_cast<unsigned>(blocks),

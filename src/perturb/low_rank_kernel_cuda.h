@@ -5,6 +5,8 @@
 
 namespace windlass {
 
+inline constexpr int64_t kLowRankMax = 64;  // factors' rank: what shared memory has room for
+
 void launch_low_rank(const NoiseCallArgs& call, const uint32_t* list, uint32_t list_words, CudaStreamHandle stream);
 
 }  // namespace windlass

@@ -3,12 +3,16 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "device/cuda/cuda_stream.h"
+#include "op/batch.h"
 #include "perturb/cuda_kernels.h"
+#include "perturb/low_rank_kernel_cuda.h"
 #include "perturb/noise_kernel_cuda.h"
 #include "tensor/e4m3.h"
 
 namespace windlass {
 namespace noise_cells {
+
+static_assert(kDirectionRankMax <= kLowRankMax);
 
 // A step's list, as kernels read it.
 class StepList {
