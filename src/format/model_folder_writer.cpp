@@ -7,44 +7,16 @@
 #include "base/units.h"
 #include "format/adapter_folder.h"
 #include "format/replaceable_folder.h"
+#include "format/side_file_copy.h"
 #include "format/side_files.h"
 
 namespace windlass {
 namespace {
 
-constexpr int64_t kCopyBytes = int64_t{1} << 18;
-
 void write_file(FileSystem& files, const std::string& path, std::string_view text) {
     const std::unique_ptr<File> file = files.open(path, {.mode = OpenMode::create_new});
     file->write_at(std::as_bytes(std::span(text)), 0);
     file->sync();
-}
-
-// A source that cannot be read is only a warning, because weights are worth more than the files
-// next to them. A copy that cannot be written is an error like any other.
-void copy_side_file(FileSystem& files, const std::string& from, const std::string& to) {
-    std::vector<std::byte> buffer(static_cast<size_t>(kCopyBytes));
-    std::unique_ptr<File> source, copy;
-    const auto gives = [&](const auto& call) {
-        try {
-            call();
-            return true;
-        } catch (const Error& error) {
-            log_warning("{} is not copied: {}", from, error.what());
-            return false;
-        }
-    };
-    int64_t bytes = 0;
-    if (!gives([&] { source = files.open(from, {.mode = OpenMode::read}), bytes = source->size(); })) return;
-    copy = files.open(to, {.mode = OpenMode::create_new});
-    for (int64_t offset = 0; offset < bytes; offset += kCopyBytes) {
-        const auto piece = std::span(buffer).first(static_cast<size_t>(std::min(kCopyBytes, bytes - offset)));
-        if (!gives([&] { source->read_at(piece, offset); })) {
-            return files.remove_file(to);
-        }
-        copy->write_at(piece, offset);
-    }
-    copy->sync();
 }
 
 // The tensors of each file, in list order.
@@ -201,7 +173,10 @@ void ModelFolderWriter::copy_side_files() {
         const std::string to = fmt::format("{}/{}", temporary_, name);
         if (name.find('/') != std::string::npos && folders.insert(parent_folder(to)).second)
             files_.make_folders(parent_folder(to));
-        copy_side_file(files_, fmt::format("{}/{}", content_.base->path(), name), to);
+        // Weights are worth more than the files next to them.
+        const std::string from = path_in(content_.base->path(), name);
+        if (const std::string reason = copy_side_file(files_, from, to); !reason.empty())
+            log_warning("{} is not copied: {}", from, reason);
     }
     for (const std::string& folder : folders) files_.sync_folder(folder);
 }

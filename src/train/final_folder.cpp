@@ -1,16 +1,21 @@
 #include "train/final_folder.h"
 
+#include <cerrno>
+
 #include "base/activity.h"
+#include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
 #include "config/run_place.h"
 #include "data/generation_config.h"
 #include "format/manifest.h"
+#include "format/side_file_copy.h"
 #include "format/side_files.h"
 #include "persist/export.h"
 #include "persist/run_identity.h"
 #include "state/checkpoint.h"
 #include "state/save_output.h"
+#include "train/next_commands.h"
 
 namespace windlass {
 namespace {
@@ -18,6 +23,33 @@ namespace {
 void tell(const Session& session, const std::string& target, std::string_view which) {
     log_info("done: {} is {}{}", target,
              ends_as_adapter(session.model) ? "an adapter in the layout of peft" : "a complete model folder", which);
+}
+
+// Whether this file was there, and could be opened, when the run began: else a warning named it then.
+bool can_be_read(FileSystem& files, const std::string& path) {
+    try {
+        if (!files.exists(path)) return false;
+        files.open(path, {.mode = OpenMode::read});
+    } catch (const MachineError& error) {
+        return error.error_number() != EACCES && error.error_number() != EPERM;
+    }
+    return true;
+}
+
+// A file that could not be read when weights were written, whose copies would be no whole models without it.
+void add_side_files(FileSystem& files, const Session& session, const RunFolder& folder) {
+    if (ends_as_adapter(session.model)) return;
+    const std::string target = folder.file(kFinalName);
+    for (const std::string& name : session.folder.side_files()) {
+        const std::string from = path_in(session.folder.path(), name), to = path_in(target, name);
+        if (files.exists(to) || !can_be_read(files, from)) continue;
+        const std::string reason = copy_side_file(files, from, to);
+        if (reason.empty()) continue;
+        throw UserError(ExitCode::storage, target, "has the trained weights, but not {}, which could not be read: {}",
+                        name, reason)
+            .hint(fmt::format("{}, if it can be read", resume_command(folder.path())));
+    }
+    files.sync_folder(target);
 }
 
 }  // namespace
@@ -40,6 +72,7 @@ void keep_changed_texts(FileSystem& files, const Session& session, const RunFold
 void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const ReadMasters& masters) {
     const std::string target = folder.file(kFinalName);
     save_output(files, output_of(session), target, {.save = {.overwrite = true}}, masters);
+    add_side_files(files, session, folder);
     tell(session, target, "");
 }
 
@@ -61,6 +94,7 @@ void write_final_of_checkpoint(FileSystem& files, const Session& session, const 
     const Activity writing("writing final/", 0, {.has_own_line = true});
     verify_checkpoint(files, source);
     export_model(files, {.source = source, .target = target, .overwrite = true});
+    add_side_files(files, session, folder);
     const BestStep& best = state.progress.best;
     tell(session, target,
          fmt::format(", with the weights of step {}, the best one ({} {:.4f})", step, best.metric, best.value));

@@ -195,6 +195,21 @@ TEST(ModelFolderWriter, WritesTheModelWithoutASideFileThatCannotBeRead) {
     expect_whole(real_files(), folder / "out");
 }
 
+// A call that fails once costs no file.
+TEST(ModelFolderWriter, ReadsASideFileAgain) {
+    const TempFolder folder;
+    write_all(real_files(), folder / "base", two_shards());
+    write_bytes(folder / "base/tokenizer.json", "text");
+    const ModelFolder base = ModelFolder::open(real_files(), folder / "base");
+    for (const FaultCall call : {FaultCall::open, FaultCall::read}) {
+        FaultFiles files(folder / "image");
+        files.fail({.call = call, .error_number = EMFILE, .path_part = "base/tokenizer.json"});
+        const std::string target = fmt::format("{}/out-{}", folder.path(), static_cast<int>(call));
+        write_all(files, target, two_shards(&base));
+        EXPECT_EQ(read_bytes(target + "/tokenizer.json"), "text");
+    }
+}
+
 TEST(ModelFolderWriter, LeavesNothingWhenGivenUp) {
     const TempFolder folder;
     real_files().make_folders(folder / "out.tmp-writing");  // what a killed writer left
