@@ -86,18 +86,31 @@ ExportResult parse_answer(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-std::optional<ExportRequest> take_export_request(FileSystem& files, const std::string& run_folder) {
+std::optional<ExportRequest> read_export_request(FileSystem& files, const std::string& run_folder) {
     const std::string path = path_in(run_folder, kExportRequestName);
     try {
         // Whatever else has that name, a folder of somebody's, asks for nothing.
         if (!files.exists(path) || !files.status(path).is_regular) return std::nullopt;
         const std::string text = read_text(files, path, kTextMax);
-        files.remove_file(path);
-        return parse_request(text, run_folder, path);
+        ExportRequest request = parse_request(text, run_folder, path);
+        request.is_in_folder = true;
+        return request;
     } catch (const Error& error) {
         log_warning("a request for an export is ignored: {}", error.what());
         remove_if_there(files, path);
         return std::nullopt;
+    }
+}
+
+bool remove_export_request(FileSystem& files, const std::string& run_folder) {
+    const std::string path = path_in(run_folder, kExportRequestName);
+    try {
+        if (files.exists(path)) files.remove_file(path);
+        files.sync_folder(run_folder);
+        return true;
+    } catch (const Error& error) {
+        log_warning("the request for an export is not removed: {}", error.what());
+        return false;
     }
 }
 

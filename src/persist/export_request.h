@@ -2,7 +2,8 @@
 //
 // The file `export` in a run's folder is a request, as `save` is. Empty, it asks for export-<step>/ there; else it is
 // what `windlass export` writes: a JSON object with the target, and the name of the file in which it waits for the
-// answer. The run takes the request away, exports its last committed step, and answers.
+// answer. The run exports its last committed step, takes the request away once the export is whole or has failed, and
+// answers: a request that a kill meets is still there when the run is resumed.
 #pragma once
 
 #include <optional>
@@ -15,12 +16,15 @@
 namespace windlass {
 
 struct ExportRequest {
-    ExportOptions options;  // source is not used; without a target: export-<step>/ in the run's folder
-    std::string reply;      // file that the asker waits for; empty: there is no asker
+    ExportOptions options;      // source is not used; without a target: export-<step>/ in the run's folder
+    std::string reply;          // file that the asker waits for; empty: there is no asker
+    bool is_in_folder = false;  // the file `export` asks for it
 };
 
-// The run's side. A request that cannot be read is a warning.
-std::optional<ExportRequest> take_export_request(FileSystem& files, const std::string& run_folder);
+// The run's side. Nothing where nobody asks. A request that cannot be read is a warning, and removed.
+std::optional<ExportRequest> read_export_request(FileSystem& files, const std::string& run_folder);
+// Whether the request is gone; else a warning says why not.
+bool remove_export_request(FileSystem& files, const std::string& run_folder);
 void answer(FileSystem& files, const ExportRequest& request, const ExportResult& result);
 void answer(FileSystem& files, const ExportRequest& request, const Error& refusal);
 

@@ -21,10 +21,26 @@ Exporter::~Exporter() {
     job_->thread.join();
 }
 
+// The request in the folder, unless it is under way.
+std::optional<ExportRequest> Exporter::find_request() {
+    if (job_ != nullptr && job_->request.is_in_folder) return std::nullopt;
+    if (is_answered_) is_answered_ = !remove_export_request(files_, folder_.path());
+    return is_answered_ ? std::nullopt : read_export_request(files_, folder_.path());
+}
+
 bool Exporter::is_due(int64_t step) {
     if (session_.config.export_steps && step % *session_.config.export_steps == 0) due_.emplace_back();
-    if (std::optional<ExportRequest> request = take_export_request(files_, folder_.path()))
+    if (std::optional<ExportRequest> request = find_request()) due_.push_back(std::move(*request));
+    return !due_.empty();
+}
+
+bool Exporter::is_missing(int64_t step) {
+    const bool has_folder = files_.exists(folder_.file(fmt::format("export-{}", step)));
+    if (session_.config.export_steps && step % *session_.config.export_steps == 0 && !has_folder) due_.emplace_back();
+    if (std::optional<ExportRequest> request = find_request()) {
+        request->reply.clear();  // its asker saw the run end, and took what it left
         due_.push_back(std::move(*request));
+    }
     return !due_.empty();
 }
 
@@ -104,6 +120,7 @@ void Exporter::finish() {
 
 void Exporter::report(const Job& job) {
     const std::string& target = job.request.options.target;
+    if (job.request.is_in_folder) is_answered_ = !remove_export_request(files_, folder_.path());
     if (job.failure != nullptr) {
         log_warning("step {} is not exported to {}: {}", job.step, target, job.failure->what());
         return answer(files_, job.request, *job.failure);

@@ -31,6 +31,8 @@ class Exporter {
 
     // Whether this step, which was just done, is to be exported: due to export_steps, or to a request.
     bool is_due(int64_t step);
+    // Whether a process that was killed after this step left it to be exported.
+    bool is_missing(int64_t step);
     // Exports this step, which is committed, and is the last one.
     void begin(int64_t step);
     // A step is about to be trained.
@@ -48,6 +50,7 @@ class Exporter {
         bool had_a_step = false;  // trained during it
         std::jthread thread;
     };
+    std::optional<ExportRequest> find_request();
     void start(ExportRequest request, int64_t step);
     void save(const Job& job, const ReadMasters& masters) const;
     void save_beside(Job& job, const std::stop_token& stop) const;
@@ -59,6 +62,7 @@ class Exporter {
     Engine& engine_;
     bool goes_beside_;
     std::vector<ExportRequest> due_;
+    bool is_answered_ = false;  // the request in the folder, which could not be removed
     std::unique_ptr<Job> job_;  // under way during a step
 };
 

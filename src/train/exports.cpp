@@ -9,11 +9,10 @@ class Exports : public StepListener {
   public:
     explicit Exports(LoopState& loop) : loop_(loop), exporter_(loop.files, loop.session, loop.folder, loop.engine) {}
 
-    // A kill may have come between a step and its export.
+    // A kill may have come between a step or a request and its export.
     void begin() override {
         const int64_t step = loop_.state.progress.step;
-        const bool is_there = loop_.files.exists(loop_.folder.file(fmt::format("export-{}", step)));
-        if (step > 0 && !is_there && is_due(loop_.session.config.export_steps, step)) export_after(step);
+        if (step > 0 && exporter_.is_missing(step)) begin_export(step);
     }
     void before_step() override { exporter_.before_step(); }
     void done(const StepDone& /*step*/) override { export_after(loop_.state.progress.step); }
@@ -21,7 +20,9 @@ class Exports : public StepListener {
 
   private:
     void export_after(int64_t step) {
-        if (!exporter_.is_due(step)) return;
+        if (exporter_.is_due(step)) begin_export(step);
+    }
+    void begin_export(int64_t step) {
         loop_.settle();
         exporter_.begin(step);
     }

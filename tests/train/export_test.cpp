@@ -11,6 +11,7 @@
 #include "persist/export.h"
 #include "persist/export_request.h"
 #include "tests/fault_files.h"
+#include "tests/train/passing_files.h"
 #include "tests/train/train_fixture.h"
 
 namespace windlass {
@@ -139,16 +140,43 @@ constexpr Place kPlaces[] = {{"in_memory", "after_backward"}, {"in_memory", "in_
 INSTANTIATE_TEST_SUITE_P(Plans, ExportWhileTraining, testing::ValuesIn(kPlaces));
 INSTANTIATE_TEST_SUITE_P(Plans, AskedExport, testing::ValuesIn(kPlaces));
 
+// Does not remove this file when it is told to for the first and the second time.
+class StickyFiles final : public PassingFiles {
+  public:
+    explicit StickyFiles(std::string path) : path_(std::move(path)) {}
+    void remove_file(const std::string& path) override {
+        if (path == path_ && ++asked_ <= 2) throw MachineError("unlink", path, EIO);
+        PassingFiles::remove_file(path);
+    }
+
+  private:
+    std::string path_;
+    int asked_ = 0;
+};
+
 using ExportRequests = TrainTest;
 
 TEST_F(ExportRequests, AnEmptyFileAsksForAFolderInTheRun) {
     fs::create_directories(at("run"));
     write("run/export", "");
-    const auto request = take_export_request(files_, at("run"));
+    const auto request = read_export_request(files_, at("run"));
     ASSERT_TRUE(request.has_value());
     EXPECT_EQ(request->options.target, "");
+    EXPECT_TRUE(fs::exists(at("run/export"))) << "it is there until its export is whole";
+    EXPECT_TRUE(remove_export_request(files_, at("run")));
     EXPECT_FALSE(fs::exists(at("run/export")));
-    EXPECT_FALSE(take_export_request(files_, at("run")).has_value());
+    EXPECT_FALSE(read_export_request(files_, at("run")).has_value());
+}
+
+// One that cannot be removed is exported once, not at each step; the run tries to remove it until it can.
+TEST_F(ExportRequests, AreExportedOnceIfTheyCannotBeRemoved) {
+    run("run", {{"max_steps", "2"}, {"save_steps", "2"}});
+    write("run/export", "");
+    StickyFiles files(at("run/export"));
+    EXPECT_EQ(train(files, config("run", {{"max_steps", "6"}, {"resume", "auto"}})).steps, 6);
+    EXPECT_TRUE(fs::exists(at("run/export-2/model.safetensors")));
+    for (const char* later : {"run/export", "run/export-3", "run/export-4", "run/export-5", "run/export-6"})
+        EXPECT_FALSE(fs::exists(at(later))) << later;
 }
 
 TEST_F(ExportRequests, WhatIsNoRequestIsPassedOver) {
@@ -157,11 +185,11 @@ TEST_F(ExportRequests, WhatIsNoRequestIsPassedOver) {
     for (const char* text : {"{", "{}", "[1]", R"({"to": 7})", R"({"to": "x", "dtype": "int4"})",
                              R"({"to": "x", "reply": "../../etc/passwd"})", R"({"to": "x", "reply": "run.yaml"})"}) {
         write("run/export", text);
-        EXPECT_FALSE(take_export_request(files_, at("run")).has_value()) << text;
+        EXPECT_FALSE(read_export_request(files_, at("run")).has_value()) << text;
         EXPECT_FALSE(fs::exists(at("run/export"))) << text;
     }
     write("run/export", std::string(1 << 20, ' '));
-    EXPECT_FALSE(take_export_request(files_, at("run")).has_value()) << "more than is read";
+    EXPECT_FALSE(read_export_request(files_, at("run")).has_value()) << "more than is read";
     EXPECT_FALSE(fs::exists(at("run/export")));
 }
 

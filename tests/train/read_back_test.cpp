@@ -61,6 +61,7 @@ FileRole role_of(const std::string& path) {
         {"tokenizer_config.json", FileRole::store},  //
         {"adapter_config.json", FileRole::store},    //
         {"metrics.jsonl", FileRole::store},
+        {"/export", FileRole::store},  // a request
         {".plan", FileRole::unread},
         {".lock", FileRole::unread},
         {"log.txt", FileRole::unread},
@@ -104,6 +105,7 @@ class ReadBack : public TrainTest, public testing::WithParamInterface<KilledRun>
             if (lines >= kLinesBeforeKill) kill(pid, SIGKILL);
         });
         ASSERT_EQ(status, 128 + SIGKILL);
+        write("run/export", Json({{"to", at("run/asked")}, {"overwrite", true}, {"reply", "export-reply-1-2"}}).dump());
         fs::create_directories(at("kept"));
         for (const char* place : kPlaces) fs::copy(at(place), at("kept/") + place, fs::copy_options::recursive);
     }
