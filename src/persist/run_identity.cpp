@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -12,6 +13,7 @@
 #include "base/log.h"
 #include "base/shell_word.h"
 #include "format/store.h"
+#include "persist/run_parts.h"
 #include "session/session.h"
 #include "state/metrics.h"
 
@@ -38,6 +40,18 @@ bool is_still_there(const File& file) {
     }, named{};
     return ::fstat(file.descriptor(), &held) == 0 && ::stat(file.path().c_str(), &named) == 0 &&
            held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+// Whether this store was made when the run went back to its step, and nothing was trained in it since: lines of later
+// steps are of the history that was left, and a kill came before they were cut off.
+bool is_as_made(FileSystem& files, const StartPoint& start, const std::string& run_folder) {
+    const std::string meta = Store::open(files, start.path, OpenMode::read).layout().meta;
+    const std::string maker = parse_run_state(meta, start.path).identity.part_id;
+    const std::vector<RunPart> parts = parts_in_run(files, run_folder);
+    const auto made = std::ranges::find(parts, maker, &RunPart::id);
+    return made != parts.end() && std::all_of(made, parts.end(), [&](const RunPart& part) {
+               return part.after == start.last().progress.step;
+           });
 }
 
 }  // namespace
@@ -128,7 +142,7 @@ void require_newest_store(FileSystem& files, const StartPoint& start, const std:
     const std::string path = fmt::format("{}/metrics.jsonl", run_folder);
     const int64_t written = last_step_on_disk(files, path), step = start.resumes() ? start.last().progress.step : 0;
     if (written <= step + kTakenBack) return;
-    if (start.from == StartPoint::From::working_store)
+    if (start.from == StartPoint::From::working_store && !is_as_made(files, start, run_folder))
         throw UserError(ExitCode::storage, start.path, "is of step {}, but {} has steps up to {} that were kept in it",
                         step, path, written)
             .hint("the ssd_dir of that run; or move metrics.jsonl away, to continue from the older state");

@@ -13,6 +13,7 @@
 #include "format/side_files.h"
 #include "persist/export.h"
 #include "persist/run_identity.h"
+#include "persist/run_parts.h"
 #include "state/checkpoint.h"
 #include "state/save_output.h"
 #include "train/next_commands.h"
@@ -34,6 +35,16 @@ bool can_be_read(FileSystem& files, const std::string& path) {
         return error.error_number() != EACCES && error.error_number() != EPERM;
     }
     return true;
+}
+
+// The run went back to an earlier step since.
+bool was_undone(FileSystem& files, const std::string& run_folder, const RunState& state) {
+    try {
+        require_own_part(parts_in_run(files, run_folder), state, run_folder, "");
+        return false;
+    } catch (const UserError&) {
+        return true;
+    }
 }
 
 // A file that could not be read when weights were written, whose copies would be no whole models without it.
@@ -110,7 +121,7 @@ std::optional<RunState> ended_state(FileSystem& files, const std::string& run_fo
         for (const ManifestFile& file : manifest.files)
             if (!files.exists(path_in(folder, file.name))) return std::nullopt;
         RunState state = parse_run_state(manifest.run_state, folder);
-        if (state.identity.run_id == own_id) return state;
+        if (state.identity.run_id == own_id && !was_undone(files, run_folder, state)) return state;
     } catch (const UserError& error) {
         log_warning("{}", error.what());
     }

@@ -32,7 +32,7 @@ void write_final_of_checkpoint(FileSystem& files, const Session& session, const 
                                const RunState& state);
 
 // The state with which the run of this folder ended. Nothing where final/ does not say, lacks a file that its manifest
-// names, or is of another run. UserError(storage) for a run of another format.
+// names, or is of another run or of steps that were undone. UserError(storage) for a run of another format.
 std::optional<RunState> ended_state(FileSystem& files, const std::string& run_folder);
 
 }  // namespace windlass

@@ -2,9 +2,11 @@
 
 #include "base/activity.h"
 #include "base/clock.h"
+#include "base/file_error.h"
 #include "base/full_disk.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "format/manifest.h"
 #include "state/checkpoint.h"
 #include "train/final_folder.h"
 
@@ -18,8 +20,13 @@ bool Saver::is_asked() {
     return by_control || by_file || is_first || is_due(loop_.session.config.save_steps, step);
 }
 
+// A kill may have come between a step and its checkpoint.
 void Saver::begin() {
-    remove_unfinished_checkpoints(loop_.files, loop_.folder.path());
+    const std::string& folder = loop_.folder.path();
+    remove_unfinished_checkpoints(loop_.files, folder);
+    const int64_t step = loop_.state.progress.step;
+    const bool is_due_now = step > 0 && is_due(loop_.session.config.save_steps, step);
+    if (is_due_now && !loop_.files.exists(path_in(checkpoint_path(folder, step), kManifestName))) save();
 }
 
 void Saver::done(const StepDone& /*step*/) {

@@ -86,6 +86,11 @@ EngineSetup engine_setup(const Session& session) {
             .emulation = emulation_of(session.config)};
 }
 
+// With which the engine is filled: a branch has the progress of another run, and an id of its own.
+std::string first_state_text(const Session& session, const StartPoint& start) {
+    return run_state_text({session.identity, start.last().progress});
+}
+
 // Fills the engine with the weights that `masters` gives after `step`, brought to start.last() by the log.
 void replay_into(FileSystem& files, const Session& session, const StartPoint& start, int64_t step, ReadMasters masters,
                  Engine& engine) {
@@ -97,7 +102,7 @@ void replay_into(FileSystem& files, const Session& session, const StartPoint& st
     const int64_t last = merged_step(log.header(), session.model, start.last().progress.step);
     if (last > step) log_info("steps {} to {} are taken from the log", step + 1, last);
     Replay replay(log, step + 1, last, session.model, std::move(masters), session.threads, ReplayOf::kept);
-    engine.fill(last, run_state_text(start.last()),
+    engine.fill(last, first_state_text(session, start),
                 [&](int param, int64_t first, std::span<float> out) { replay.read(param, first, out); });
 }
 
@@ -133,7 +138,7 @@ void recall_steps(FileSystem& files, const Session& session, const StartPoint& s
         for_logged_steps(log, last, [&](const StepParams& step) { engine.recall_sums(step); });
     }
     LoggedSteps found = logged_steps(log, home, last);
-    engine.recall(std::move(found.steps), found.deferred, last, run_state_text(start.last()));
+    engine.recall(std::move(found.steps), found.deferred, last, first_state_text(session, start));
 }
 
 // A store may lag the log by at most the steps between two write-backs: their updates are deferred again. If it lags
@@ -153,7 +158,9 @@ void begin_at_store(FileSystem& files, const Session& session, const StartPoint&
 
 void begin_at_checkpoint(FileSystem& files, const Session& session, const StartPoint& start, Engine& engine) {
     const std::string path = fmt::format("{}/{}", start.path, kStateFile);
-    if (start.logged) return replay_store(files, session, start, path, engine);
+    // Restored, the store of a branch would have the id of the other run until its first step.
+    const bool begins_store = !session.config.branch_from.empty() && !session.store_path.empty();
+    if (start.logged || begins_store) return replay_store(files, session, start, path, engine);
     Store snapshot = Store::open(files, path, OpenMode::read);
     engine.restore(snapshot, session.first_weights());
 }

@@ -27,6 +27,8 @@ Settings settings_of_all() {
 const Settings kPlacedInMemory = {{"policy", "in_memory"}}, kPlacedOnDisk = {{"policy", "three_tier"}},
                kPlacedDeferred = {{"policy", "three_tier"}, {"update_time", "next_forward"}},
                kStreamed = {{"policy", "host_stream"}, {"device", "cpu:emulate"}};
+const std::vector<Settings> kBoth = {kPlacedInMemory, kPlacedOnDisk};
+constexpr int kFew = ImageRun::kFew;
 
 Settings joined(Settings settings, const Settings& more) {
     for (const auto& [key, value] : more) settings[key] = value;
@@ -74,8 +76,8 @@ std::string content_of(FileSystem& files, const std::string& path) {
     if (name == "state.wls") return chunks_of(files, path);
     if (name.extension() == ".jsonl") return lines_of_the_run(read_text(files, path, kImageFileBytesMax));
     if (name.string().starts_with("refresh-")) return of_the_run(read_text(files, path, kImageFileBytesMax));
-    const bool is_compared = name.extension() == ".safetensors" || name.extension() == ".trajectory" ||
-                             name == "references.json" || name == "adapter_config.json";
+    const bool is_compared = name.extension() == ".safetensors" || name.extension() == ".wlt" ||
+                             name.extension() == ".gguf" || name == "references.json" || name == "adapter_config.json";
     return is_compared ? read_text(files, path, kImageFileBytesMax) : "";
 }
 
@@ -103,29 +105,27 @@ std::vector<ImageRun> image_runs() {
     return {
         {"adamw", {}, {kPlacedInMemory, kPlacedOnDisk, kStreamed, kPlacedDeferred}},
         {"on_disk", kPlacedOnDisk},
-        {"deferred", kPlacedDeferred},
-        {"bf16", {{"dtype", "bf16"}, {"gradient_format", "bf16"}}, {kPlacedInMemory, kPlacedOnDisk}},
-        {"int8_state", {{"state_format", "int8"}}, {kPlacedInMemory, kPlacedOnDisk}},
-        {"accumulated",
-         {{"gradient_accumulation_steps", "3"}, {"max_grad_norm", "0.5"}},
-         {kPlacedInMemory, kPlacedOnDisk}},
+        {"deferred", kPlacedDeferred, {}, kFew},
+        {"bf16", {{"dtype", "bf16"}, {"gradient_format", "bf16"}}, kBoth, kFew},
+        {"int8_state", {{"state_format", "int8"}}, kBoth, kFew},
+        {"accumulated", {{"gradient_accumulation_steps", "3"}, {"max_grad_norm", "0.5"}}, kBoth, kFew},
         {"lomo", {{"method", "lomo"}}},
-        {"lomo_clipped", {{"method", "lomo"}, {"max_grad_norm", "0.5"}}},
+        {"lomo_clipped", {{"method", "lomo"}, {"max_grad_norm", "0.5"}}, {}, kFew},
         {"adalomo_on_disk", joined({{"method", "adalomo"}}, kPlacedOnDisk)},
         {"forward_gradient", {{"method", "forward_gradient"}, {"learning_rate", "0.003"}}},
         {"zeroth_order", log},
         {"zeroth_order_on_disk", joined(log, kPlacedOnDisk)},
-        {"zeroth_order_adam", joined(log, {{"zo_optimizer", "adam"}})},
-        {"lora", lora, {kPlacedInMemory, kPlacedOnDisk}},
-        {"qlora", {{"adapter", "qlora"}, {"lora_r", "4"}}},
-        {"dora", joined(lora, {{"use_dora", "true"}})},
-        {"ia3", {{"adapter", "ia3"}}},
-        {"tokens", {{"adapter", "trainable_tokens"}, {"trainable_token_indices", "[5, 7]"}}},
-        {"lsp", lsp, {kPlacedInMemory, kPlacedOnDisk}},
+        {"zeroth_order_adam", joined(log, {{"zo_optimizer", "adam"}}), {}, kFew},
+        {"lora", lora, kBoth},
+        {"qlora", {{"adapter", "qlora"}, {"lora_r", "4"}}, {}, kFew},
+        {"dora", joined(lora, {{"use_dora", "true"}}), {}, kFew},
+        {"ia3", {{"adapter", "ia3"}}, {}, kFew},
+        {"tokens", {{"adapter", "trainable_tokens"}, {"trainable_token_indices", "[5, 7]"}}, {}, kFew},
+        {"lsp", lsp, kBoth},
         {"lsp_on_disk", joined(lsp, kPlacedOnDisk)},
         {"dpo", pairs},
-        {"dpo_lora", joined(pairs, lora)},
-        {"orpo", joined(pairs, {{"objective", "orpo"}})},
+        {"dpo_lora", joined(pairs, lora), {}, kFew},
+        {"orpo", joined(pairs, {{"objective", "orpo"}}), {}, kFew},
         {"best_step",
          {{"eval_data", "eval"},
           {"eval_steps", "1"},
@@ -133,8 +133,8 @@ std::vector<ImageRun> image_runs() {
           {"early_stopping_patience", "2"},
           {"sample_prompts", "[abc]"},
           {"sample_max_new_tokens", "3"}},
-         {kPlacedInMemory, kPlacedOnDisk}},
-        {"exports", {{"export_steps", "2"}}, {kPlacedInMemory, kPlacedOnDisk}},
+         kBoth},
+        {"exports", {{"export_steps", "2"}}, kBoth},
     };
 }
 
@@ -144,7 +144,7 @@ ImageRunTest::ImageRunTest() {
         rows += Json({{"prompt", words}, {"chosen", " deaf"}, {"rejected", " cab cab"}}).dump() + "\n";
     write("pairs.jsonl", rows);
     // The log is written past the file system that tests give a run.
-    std::filesystem::create_directories(at("drive/run"));
+    for (const char* const folder : {"drive/run", "drive/branch"}) std::filesystem::create_directories(at(folder));
     std::filesystem::create_directories(at("drive/ssd"));
     for (const int threads : {1, 2, 3}) {
         for (const std::string& drive : {std::string(), at("drive/ssd")}) know_machine(drive, threads);
@@ -182,9 +182,9 @@ int ImageRunTest::finish_in(FileSystem& files, const ImageRun& kind, const Setti
                                                      : code;
 }
 
-RunFiles ImageRunTest::left_in(FileSystem& files) const {
+RunFiles ImageRunTest::left_in(FileSystem& files, std::initializer_list<const char*> folders) const {
     RunFiles found;
-    for (const char* const folder : {"run", "ssd"}) {
+    for (const char* const folder : folders) {
         if (files.exists(at(std::string("drive/") + folder)))
             add_files(files, at(std::string("drive/") + folder), std::string(folder) + "/", found);
     }

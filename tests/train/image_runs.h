@@ -16,6 +16,9 @@ struct ImageRun {
     Settings settings;
     // Others that give the same bits: where everything lives. Empty: nothing but the number of threads may differ.
     std::vector<Settings> places = {};
+    int sample = kSample;  // deaths that CI tries; fewer of a kind whose files are those of another
+
+    static constexpr int kSample = 4, kFew = 2;
 };
 void PrintTo(const ImageRun& run, std::ostream* out);
 
@@ -35,7 +38,8 @@ class ImageRunTest : public TrainTest {
     int run_in(FileSystem& files, const ImageRun& kind, const Settings& changes);
     // The same until the run is over: it is resumed, or begun anew where nothing was saved yet.
     int finish_in(FileSystem& files, const ImageRun& kind, const Settings& changes);
-    RunFiles left_in(FileSystem& files) const;
+    // What is in the folders of runs and stores, or in those that are named.
+    RunFiles left_in(FileSystem& files, std::initializer_list<const char*> folders = {"run", "ssd"}) const;
 
     std::string message_;  // of the last run that failed
 };
