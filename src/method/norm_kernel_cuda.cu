@@ -88,10 +88,8 @@ __global__ void __launch_bounds__(kThreads) sum_squares_kernel(SumSquaresArgs ar
 
 void launch_sum_squares(const SumSquaresArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kOfBlock = norm_kernels::kChunksOfBlock;
-    launch(
-        stream,
-        {.blocks = static_cast<unsigned>((args.chunks + kOfBlock - 1) / kOfBlock), .threads = norm_kernels::kThreads},
-        norm_kernels::sum_squares_kernel, args, "sum of squares");
+    launch(stream, {.blocks = (args.chunks + kOfBlock - 1) / kOfBlock, .threads = norm_kernels::kThreads},
+           norm_kernels::sum_squares_kernel, args, "sum of squares");
 }
 
 }  // namespace windlass

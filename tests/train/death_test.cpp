@@ -18,13 +18,16 @@ class Deaths : public DeathTrials, public testing::WithParamInterface<ImageRun> 
     int act_again(FileSystem& files, const Settings& place) override { return finish_in(files, GetParam(), place); }
     std::vector<Settings> places() const override { return GetParam().places; }
     // A run continues where a checkpoint, an export or a copy of a text could not be written, and says so. But final/
-    // is whole: only the best step may then be the best of those that a full drive could take.
+    // is whole: only the best step may then be the best of those that a full drive could take. The report of a refresh
+    // may find no room either.
     RunFiles learnt(RunFiles files, int error_number) const override {
-        const bool may_lose_best = error_number == ENOSPC && GetParam().settings.contains("load_best_model_at_end");
-        std::erase_if(files, [may_lose_best](const auto& file) {
+        const bool was_full = error_number == ENOSPC;
+        const bool may_lose_best = was_full && GetParam().settings.contains("load_best_model_at_end");
+        std::erase_if(files, [&](const auto& file) {
             const std::string& name = file.first;
             if (name.starts_with("run/final/")) return may_lose_best;
-            return (name != "run/metrics.jsonl" && !name.starts_with("run/refresh-")) || file.second.empty();
+            if (name.starts_with("run/refresh-")) return was_full;
+            return name != "run/metrics.jsonl" || file.second.empty();
         });
         return files;
     }
