@@ -33,17 +33,23 @@ void launch_gradients(bool on_tensor_cores, const AttentionArgs& args, CudaStrea
     launch_gradients_plain<T, kByKeys>(args, stream);
 }
 
-}  // namespace attention_backward_kernels
-
-void launch_attention_backward(bool is_bf16, const AttentionArgs& given, CudaStreamHandle stream) {
+template <bool kByKeys>
+void launch_gradients_of(bool is_bf16, const AttentionArgs& given, CudaStreamHandle stream) {
     AttentionArgs args = given;
     args.aligned = is_copied_whole(args.in) && is_copied_whole(args.grad_out) && is_copied_whole(args.grads);
-    const bool wants_keys = args.grads.k.data != nullptr || args.grads.v.data != nullptr;
-    WINDLASS_BY_TYPE(is_bf16, T, {
-        attention_backward_kernels::launch_delta<T>(args, stream);
-        if (wants_keys) attention_backward_kernels::launch_gradients<T, true>(is_bf16, args, stream);
-        if (args.grads.q.data != nullptr) attention_backward_kernels::launch_gradients<T, false>(is_bf16, args, stream);
-    });
+    WINDLASS_BY_TYPE(is_bf16, T, launch_gradients<T, kByKeys>(is_bf16, args, stream));
+}
+
+}  // namespace attention_backward_kernels
+
+void launch_attention_delta(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream) {
+    WINDLASS_BY_TYPE(is_bf16, T, attention_backward_kernels::launch_delta<T>(args, stream));
+}
+void launch_attention_by_keys(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream) {
+    attention_backward_kernels::launch_gradients_of<true>(is_bf16, args, stream);
+}
+void launch_attention_by_queries(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream) {
+    attention_backward_kernels::launch_gradients_of<false>(is_bf16, args, stream);
 }
 
 }  // namespace windlass

@@ -1,6 +1,7 @@
 #include "op/attention_cuda.h"
 
 #include "base/math.h"
+#include "op/attention_hopper_cuda.h"
 #include "op/attention_tiles.h"
 #include "op/cells_cuda.h"
 #include "op/cuda_kernels.h"
@@ -65,7 +66,9 @@ void forward(const OpCall& call, Stream& stream) {
         args.in.v = cuda_value(call.cache_values);
         args.key_rows = narrow<int>(call.cache_keys.rows() / args.rows);
     }
-    launch_attention_forward(computes_bf16(call), args, cuda_handle(stream));
+    const bool is_bf16 = computes_bf16(call);
+    const CudaStreamHandle handle = cuda_handle(stream);
+    if (!is_bf16 || !launch_attention_forward_hopper(args, handle)) launch_attention_forward(is_bf16, args, handle);
 }
 
 void backward(const OpCall& call, Stream& stream) {
@@ -78,7 +81,15 @@ void backward(const OpCall& call, Stream& stream) {
     args.grads.k.adds = call.add_to_grad_in[packed ? 0 : 1] != 0;
     args.grads.v.adds = call.add_to_grad_in[packed ? 0 : 2] != 0;
     args.delta = scratch_floats(call);
-    launch_attention_backward(computes_bf16(call), args, cuda_handle(stream));
+    const bool is_bf16 = computes_bf16(call);
+    const CudaStreamHandle handle = cuda_handle(stream);
+    launch_attention_delta(is_bf16, args, handle);
+    const bool has_keys = args.grads.k.data != nullptr || args.grads.v.data != nullptr;
+    if (has_keys && (!is_bf16 || !launch_attention_by_keys_hopper(args, handle)))
+        launch_attention_by_keys(is_bf16, args, handle);
+    const bool has_queries = args.grads.q.data != nullptr;
+    if (has_queries && (!is_bf16 || !launch_attention_by_queries_hopper(args, handle)))
+        launch_attention_by_queries(is_bf16, args, handle);
 }
 
 void tangent(const OpCall& call, Stream& stream) {
@@ -86,7 +97,9 @@ void tangent(const OpCall& call, Stream& stream) {
     args.directions = call.size->k;
     args.tangents = cuda_heads(split_heads(call.tangent_in, call.spec->get<AttentionAttrs>()));
     args.tangent_out = cuda_value(call.tangent_out[0]);
-    launch_attention_tangent(computes_bf16(call), args, cuda_handle(stream));
+    const bool is_bf16 = computes_bf16(call);
+    const CudaStreamHandle handle = cuda_handle(stream);
+    if (!is_bf16 || !launch_attention_tangent_hopper(args, handle)) launch_attention_tangent(is_bf16, args, handle);
 }
 
 }  // namespace attention_cells

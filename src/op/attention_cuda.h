@@ -45,7 +45,10 @@ struct AttentionAppendArgs {
 
 void launch_attention_append(bool is_bf16, const AttentionAppendArgs& args, CudaStreamHandle stream);
 void launch_attention_forward(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream);
-void launch_attention_backward(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream);
+// Backward is delta, then dk and dv (of keys), then dq (of queries).
+void launch_attention_delta(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream);
+void launch_attention_by_keys(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream);
+void launch_attention_by_queries(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream);
 void launch_attention_tangent(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream);
 
 }  // namespace windlass

@@ -24,7 +24,7 @@ constexpr size_t kStackBytes = size_t{320} << 10;  // touched as far as it is us
 constexpr size_t kStagger = 832, kStaggerMost = size_t{64} << 10;
 constexpr unsigned kThreadsMax = 1024;  // of a block, as on every card
 
-enum class Waits : uint8_t { no, for_block, for_warp, ended };
+enum class Waits : uint8_t { no, for_block, for_warp, for_event, ended };
 
 // The stacks of an operating system's thread, kept for its next grids.
 class Stacks {
@@ -52,6 +52,8 @@ struct Warp {
     Slots given{}, returned{};
 };
 
+}  // namespace
+
 struct Fiber {
     Thread thread;
     Waits waits = Waits::no;
@@ -64,6 +66,8 @@ struct Fiber {
     std::byte* stack_end() const { return stack + stack_bytes; }
 };
 
+namespace {
+
 class Block;
 thread_local Block* running = nullptr;  // on this thread of the operating system
 thread_local Fiber* current = nullptr;
@@ -74,6 +78,7 @@ class Block {
     Block(const CudaGrid& grid, Index index, Random& random, const std::function<void()>& kernel)
         : random_(random),
           kernel_(kernel),
+          shared_bytes_(grid.shared_bytes),
           shared_(new std::byte[grid.shared_bytes]),
           warps_((grid.threads + kLanes - 1) / kLanes),
           fibers_(grid.threads) {
@@ -100,16 +105,39 @@ class Block {
     void run() {
         running = this;
         while (ended_ < fibers_.size()) {
-            if (ready_.empty()) release_block();
-            resume(draw());
+            work_some();
+            if (ready_.empty() && !late_.empty()) {
+                take(late_, draw_below(late_.size()))();
+            } else {
+                if (ready_.empty() && fault_.empty()) release_block();
+                if (fault_.empty()) resume(draw());
+            }
             if (!fault_.empty()) throw Fault(fault_);
         }
+        if (state != nullptr && !state->unfinished().empty()) throw Fault(state->unfinished());
         running = nullptr;
         if (const size_t copies = forget_copies(); copies > 0)
             throw Fault(fmt::format("a block ended, and its threads have not waited for {} copies", copies));
     }
 
     std::byte* shared() const { return shared_.get(); }
+    unsigned shared_bytes() const { return shared_bytes_; }
+    unsigned threads() const { return static_cast<unsigned>(fibers_.size()); }
+    unsigned meetings() const { return meetings_; }
+    std::unique_ptr<BlockState> state;
+
+    void do_some_time(std::function<void()> work) {
+        (random_.next() % 2 == 0 ? soon_ : late_).push_back(std::move(work));
+    }
+    void wait_in(Waiters& waiters, Site site) {
+        current->site = site;
+        waiters.push_back(current);
+        wait(Waits::for_event);
+    }
+    void release_all(Waiters& waiters) {
+        for (Fiber* const fiber : waiters) release(*fiber);
+        waiters.clear();
+    }
 
     void wait_for_block(Site site) {
         current->site = site;
@@ -135,9 +163,13 @@ class Block {
         return warp.returned;
     }
 
-    void fail(std::string what) { fault_ = std::move(what); }
+    void fail(std::string what) {
+        if (fault_.empty()) fault_ = std::move(what);
+    }
 
   private:
+    using Works = std::vector<std::function<void()>>;
+
     WINDLASS_NEVER_LEFT static void enter(context::transfer_t from) {
         running->arrive(from);
         running->kernel_();
@@ -155,6 +187,9 @@ class Block {
 
     // Nobody may go on: all are at one barrier, or something is wrong.
     void release_block() {
+        for (const Fiber& fiber : fibers_)
+            if (fiber.waits == Waits::for_event)
+                throw Fault(fmt::format("a thread waits forever at {}:{}", fiber.site.file, fiber.site.line));
         const Fiber& first = *std::find_if(fibers_.begin(), fibers_.end(),
                                            [](const Fiber& fiber) { return fiber.waits != Waits::ended; });
         for (const Fiber& fiber : fibers_) {
@@ -163,12 +198,30 @@ class Block {
             if (fiber.waits != Waits::for_block || !(fiber.site == first.site))
                 throw Fault(both(first.site, fiber.site));
         }
+        ++meetings_;
         for (Fiber& fiber : fibers_) release(fiber);
+    }
+
+    size_t draw_below(size_t bound) { return uint64_t{random_.next()} * bound >> 32; }  // in less time than below()
+
+    static std::function<void()> take(Works& works, size_t index) {
+        std::swap(works[index], works.back());
+        std::function<void()> work = std::move(works.back());
+        works.pop_back();
+        return work;
+    }
+    // What is to be done soon takes its turn among the threads that may go on.
+    void work_some() {
+        while (!soon_.empty() && fault_.empty()) {
+            const size_t drawn = draw_below(soon_.size() + ready_.size());
+            if (drawn >= soon_.size()) return;
+            take(soon_, drawn)();
+        }
     }
 
     // Of those that may go on, the next one.
     Fiber& draw() {
-        const size_t drawn = uint64_t{random_.next()} * ready_.size() >> 32;  // in much less time than below()
+        const size_t drawn = draw_below(ready_.size());
         std::swap(ready_[drawn], ready_.back());
         Fiber& next = *ready_.back();
         ready_.pop_back();
@@ -198,7 +251,9 @@ class Block {
         Fiber& mine = *current;
         mine.waits = for_what;
         if (for_what == Waits::ended) ++ended_;
+        work_some();
         Fiber* const next = ready_.empty() || !fault_.empty() ? nullptr : &draw();
+        if (next == &mine) return;  // released by what was just done
         if (next != nullptr) current = next;
         const StackRange to = next != nullptr ? StackRange{next->stack, next->stack_bytes} : scheduler_stack_;
         const Switch back(to, for_what == Waits::ended);
@@ -209,11 +264,14 @@ class Block {
 
     Random& random_;
     const std::function<void()>& kernel_;
+    unsigned shared_bytes_;
     std::unique_ptr<std::byte[]> shared_;
     std::vector<Warp> warps_;
     std::vector<Fiber> fibers_;
     std::vector<Fiber*> ready_;
+    Works soon_, late_;
     size_t ended_ = 0;
+    unsigned meetings_ = 0;
     std::string fault_;
     context::fcontext_t scheduler_ = nullptr;
     StackRange scheduler_stack_;
@@ -235,6 +293,28 @@ void sync_block(Site site) {
 
 const Slots& exchange(Site site, std::span<const std::byte> mine, void (*turn)(Slots&)) {
     return running->exchange(site, mine, turn);
+}
+
+void do_some_time(std::function<void()> work) {
+    running->do_some_time(std::move(work));
+}
+void wait_in(Waiters& waiters, Site site) {
+    running->wait_in(waiters, site);
+}
+void release_all(Waiters& waiters) {
+    running->release_all(waiters);
+}
+unsigned shared_bytes() {
+    return running->shared_bytes();
+}
+unsigned block_threads() {
+    return running->threads();
+}
+unsigned block_meetings() {
+    return running->meetings();
+}
+std::unique_ptr<BlockState>& block_state() {
+    return running->state;
 }
 
 void fail(std::string what) {

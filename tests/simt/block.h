@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "device/cuda/launch.h"
 
@@ -69,6 +71,27 @@ T shuffle(Site site, uint32_t mask, T x, unsigned from) {
 }
 
 uint32_t ballot(Site site, uint32_t mask, bool holds);
+
+// Work that no thread does: a copy or a product under way. It is done at a drawn time: half of it soon, half when no
+// thread can continue without it.
+void do_some_time(std::function<void()> work);
+
+// Threads that wait until another thread, or such work, releases them. A thread that is never released is a Fault.
+struct Fiber;
+using Waiters = std::vector<Fiber*>;
+void wait_in(Waiters& waiters, Site site);
+void release_all(Waiters& waiters);
+
+unsigned shared_bytes();
+unsigned block_threads();
+unsigned block_meetings();  // how often all threads have met at a barrier
+
+// What an instruction set keeps of a block, from its first use to the block's end.
+struct BlockState {
+    virtual ~BlockState() = default;
+    virtual std::string unfinished() const = 0;  // empty, or why the block may not end like this
+};
+std::unique_ptr<BlockState>& block_state();
 
 // Calls `kernel` for each thread of the grid, block after block in a drawn order. Throws Fault.
 void run_grid(const CudaGrid& grid, uint64_t seed, const std::function<void()>& kernel);

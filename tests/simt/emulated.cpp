@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include "device/cuda/runtime.h"
 #include "tests/simt/block.h"
+#include "tests/simt/hopper.h"
 #include "tests/unit/device/late_queue.h"
 
 namespace windlass {
@@ -20,6 +21,12 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr int kUnknownError = 999;
+constexpr int kMultiprocessors = 2;
+
+// A kernel's argument, aligned as on a card.
+struct alignas(64) ArgumentPart {
+    std::byte bytes[64];
+};
 
 Emulation emulation;
 std::atomic<int64_t> call_count{0}, held_count{0}, stream_count{0}, launch_count{0}, copy_count{0};
@@ -67,7 +74,10 @@ class Emulated : public CudaRuntime {
     std::string name() const override { return "emulated"; }
     int device_count() override { return emulation.devices; }
     CudaProperties properties(int) override {
-        return {.name = "emulated", .capability = 90, .multiprocessors = 2, .memory_bytes = int64_t{1} << 34};
+        return {.name = "emulated",
+                .capability = emulation.capability,
+                .multiprocessors = kMultiprocessors,
+                .memory_bytes = int64_t{1} << 34};
     }
     void require_kernels(int device) override {
         use(device);
@@ -182,8 +192,9 @@ class Emulated : public CudaRuntime {
     // The argument is copied: who launches need not keep it.
     void launch(CudaStreamHandle stream, const CudaKernelCall& call) override {
         called(call.name);
-        const auto* const given = static_cast<const std::byte*>(call.args);
-        auto args = std::make_shared<std::vector<std::byte>>(given, given + call.arg_bytes);
+        if (emulation.launching) emulation.launching(call.name);
+        auto args = std::make_shared<std::vector<ArgumentPart>>(div_up(call.arg_bytes, sizeof(ArgumentPart)));
+        std::memcpy(args->data(), call.args, call.arg_bytes);
         const uint64_t seed = emulation.seed + static_cast<uint64_t>(++launch_count);
         of(stream).queue.work([run = call.run, kernel = call.kernel, grid = call.grid, name = call.name, seed, args] {
             try {
@@ -193,6 +204,8 @@ class Emulated : public CudaRuntime {
             }
         });
     }
+    CudaArchitecture architecture(CudaStreamHandle) override { return {emulation.capability, kMultiprocessors}; }
+    TensorMap tensor_map(const TensorBoxes& boxes) override { return make_tensor_map(boxes); }
     void wait(CudaEventHandle event) override { of(event).wait(); }
     // As cudaEventElapsedTime: a float of milliseconds.
     double seconds_between(CudaEventHandle begin, CudaEventHandle end) override {

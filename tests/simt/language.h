@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tests/simt/block.h"
+#include "tests/simt/hopper.h"
 #include "tests/simt/matrix.h"
 
 #define __global__

@@ -11,6 +11,9 @@
 namespace windlass {
 namespace {
 
+// Attention of compute capability 9.0 once had the kernels, and the order of sums, of all others.
+constexpr std::string_view kHopperPath = ", wgmma";
+
 class CudaMemory : public Memory {
   public:
     CudaMemory(CudaRuntime& runtime, int device, int64_t bytes)
@@ -116,7 +119,8 @@ class CudaDevice : public Device {
         const CudaProperties found = runtime_.properties(index_);
         return {.name = found.name,
                 // A library that chooses by shape chooses by how many share the work, too.
-                .kernel_path = fmt::format("sm_{} x {}", found.capability, found.multiprocessors),
+                .kernel_path = fmt::format("sm_{} x {}{}", found.capability, found.multiprocessors,
+                                           found.capability == kHopper ? kHopperPath : ""),
                 .memory_bytes = found.memory_bytes,
                 .free_bytes = runtime_.free_bytes(index_)};
     }

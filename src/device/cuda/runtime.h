@@ -11,6 +11,7 @@
 #include <string>
 
 #include "device/cuda/launch.h"
+#include "device/cuda/tensor_map.h"
 
 namespace windlass {
 
@@ -20,6 +21,12 @@ struct CudaProperties {
     int multiprocessors = 0;
     int64_t memory_bytes = 0;
 };
+
+// What decides how work is cut and which kernels do it.
+struct CudaArchitecture {
+    int capability = 0, multiprocessors = 0;
+};
+inline constexpr int kHopper = 90;  // the capability with kernels of its own (hopper.h)
 
 // Memory of a device: where its work finds it, and the address that the host knows it by. Who follows the latter on the
 // host faults.
@@ -69,6 +76,11 @@ class CudaRuntime {
     virtual void copy(CudaStreamHandle stream, void* to, const void* from, int64_t bytes) = 0;
     virtual void clear(CudaStreamHandle stream, void* to, int64_t bytes) = 0;
     virtual void launch(CudaStreamHandle stream, const CudaKernelCall& call) = 0;
+
+    // Of the stream's device; quick.
+    virtual CudaArchitecture architecture(CudaStreamHandle stream) = 0;
+    // Of memory of a device of compute capability 9.0 or newer; about a microsecond.
+    virtual TensorMap tensor_map(const TensorBoxes& boxes) = 0;
 
     // Returns when the event is complete; throws what the device failed with.
     virtual void wait(CudaEventHandle event) = 0;

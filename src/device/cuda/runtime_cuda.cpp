@@ -1,7 +1,9 @@
 // NVIDIA's runtime, linked into the program: it finds the driver by itself, or says that there is none.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <bit>
 #include <map>
 #include <mutex>
 
@@ -19,6 +21,20 @@ void require(cudaError_t code, std::string_view call) {
 
 std::string version_text(int version) {
     return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+// A function of the driver, which is not linked: the runtime finds it.
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+EncodeTiled find_encode_tiled() {
+    constexpr int kFirstWithIt = 12000;
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    require(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, kFirstWithIt, cudaEnableDefault, &result),
+        "cudaGetDriverEntryPointByVersion");
+    if (result != cudaDriverEntryPointSuccess)
+        throw DeviceError("cuTensorMapEncodeTiled", cudaErrorSymbolNotFound, "the driver has no such function");
+    return reinterpret_cast<EncodeTiled>(found);
 }
 
 cudaStream_t of(CudaStreamHandle stream) {
@@ -156,6 +172,36 @@ class Cudart : public CudaRuntime {
         const dim3 blocks(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows));
         require(cudaLaunchKernel(call.kernel, blocks, dim3(grid.threads), args.data(), grid.shared_bytes, of(stream)),
                 call.name);
+    }
+    CudaArchitecture architecture(CudaStreamHandle stream) override {
+        const int device = use_device_of(stream);
+        const auto attribute = [&](cudaDeviceAttr which) {
+            int value = 0;
+            require(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+            return value;
+        };
+        return {.capability =
+                    10 * attribute(cudaDevAttrComputeCapabilityMajor) + attribute(cudaDevAttrComputeCapabilityMinor),
+                .multiprocessors = attribute(cudaDevAttrMultiProcessorCount)};
+    }
+    TensorMap tensor_map(const TensorBoxes& boxes) override {
+        static const EncodeTiled encode = find_encode_tiled();
+        constexpr cuuint32_t kRank = 3;
+        constexpr cuuint64_t kNumberBytes = 2;
+        const cuuint64_t sizes[kRank] = {static_cast<cuuint64_t>(boxes.columns), static_cast<cuuint64_t>(boxes.tokens),
+                                         static_cast<cuuint64_t>(boxes.rows)};
+        const cuuint64_t strides[kRank - 1] = {kNumberBytes * static_cast<cuuint64_t>(boxes.token_stride),
+                                               kNumberBytes * static_cast<cuuint64_t>(boxes.row_stride)};
+        const cuuint32_t box[kRank] = {kBoxColumns, static_cast<cuuint32_t>(boxes.box_tokens), 1};
+        const cuuint32_t steps[kRank] = {1, 1, 1};
+        CUtensorMap made;
+        const CUresult code =
+            encode(&made, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(boxes.data), sizes, strides, box,
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        if (code != CUDA_SUCCESS) throw DeviceError("cuTensorMapEncodeTiled", code, "the driver refuses these boxes");
+        static_assert(sizeof(made) == sizeof(TensorMap));
+        return std::bit_cast<TensorMap>(made);
     }
     void wait(CudaEventHandle event) override { require(cudaEventSynchronize(of(event)), "cudaEventSynchronize"); }
     double seconds_between(CudaEventHandle begin, CudaEventHandle end) override {

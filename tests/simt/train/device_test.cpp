@@ -133,11 +133,24 @@ TEST_F(DeviceTraining, GoesOnWithOtherKernelsWhereThatIsAllowed) {
     run("run", allowed);
     EXPECT_EQ(std::ssize(history("run")), 6);
     EXPECT_THAT(bytes("run/log.txt"), HasSubstr("Resuming with changed settings: kernel path"));
-    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90 x 2, plain"])"));
+    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90 x 2, wgmma, plain"])"));
     Settings longer = own;
     longer["max_steps"] = "8";
     run("run", longer);  // the CPU's are the run's own now
-    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90 x 2, plain"])"));
+    EXPECT_THAT(bytes("run/run.yaml"), HasSubstr(R"("kernels_before":["until step 2: sm_90 x 2, wgmma, plain"])"));
+}
+
+// Attention of compute capability 9.0 has kernels, and bits, of its own.
+TEST_F(DeviceTraining, GoesOnOnOneArchitectureOnly) {
+    simt::emulate({.capability = 80});
+    Machine other = known_machine(files_, "", 2);
+    add_device(files_, kCard, kSmallestProbe, other);
+    run("run", on_card({{"max_steps", "2"}, {"save_steps", "2"}}));
+    simt::emulate({});
+    const std::string refusal = problem("run", on_card({{"max_steps", "6"}, {"resume", "auto"}}), ExitCode::usage);
+    EXPECT_THAT(refusal, HasSubstr("kernel path"));
+    EXPECT_THAT(refusal, HasSubstr("sm_80 x 2"));
+    EXPECT_THAT(refusal, HasSubstr("sm_90 x 2, wgmma"));
 }
 
 TEST_F(DeviceTraining, ABudgetThatIsTooSmallAndADeviceThatIsNotThereAreRefused) {
