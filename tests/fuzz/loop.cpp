@@ -7,6 +7,7 @@
 // that were read, or refused with a message of a new kind, and changes those further. libFuzzer follows coverage
 // (docs/dev/testing.md).
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -121,7 +122,7 @@ void try_input(const Options& options, Shared& shared, std::string_view input, V
     shared.bytes = std::min(input.size(), kInputMax);
     std::memcpy(shared.input, input.data(), shared.bytes);
     const int64_t before = processor_ms();
-    constexpr int kPatience = 20;
+    constexpr int kPatience = 5;
     const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = kPatience * limit_ms() / 1000, .tv_usec = 0}};
     setitimer(ITIMER_PROF, &timer, nullptr);
     verdict = judge(*options.target, input);
@@ -170,7 +171,10 @@ void fuzz(const Options& options) {
     for (uint64_t deaths = 0; deaths < kDeathsMax; ++deaths) {
         const pid_t child = fork();
         if (child < 0) throw MachineError("fork", "fuzz", errno);
-        if (child == 0) read_inputs(options, *shared, options.seed + (deaths << 32), end);
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            read_inputs(options, *shared, options.seed + (deaths << 32), end);
+        }
         int status = 0;
         waitpid(child, &status, 0);
         if (status == 0) break;
