@@ -61,7 +61,7 @@ FileRole role_of(const std::string& path) {
         {"tokenizer_config.json", FileRole::store},  //
         {"adapter_config.json", FileRole::store},    //
         {"metrics.jsonl", FileRole::store},
-        {"/export", FileRole::store},  // a request
+        {"/export", FileRole::settings},  // a request: where a folder is written
         {".plan", FileRole::unread},
         {".lock", FileRole::unread},
         {"log.txt", FileRole::unread},
@@ -144,8 +144,14 @@ std::vector<size_t> ReadBack::bits_of(const std::string& path) const {
         const size_t found = whole.find(folder_, begin);
         return found != whole.npos && found <= byte;
     };
+    // Under other values the machine is measured, which takes minutes on one that is busy.
+    const auto is_measured = [&](size_t byte) {
+        const size_t begin = byte == 0 ? 0 : whole.rfind('\n', byte - 1) + 1;
+        const std::string_view line = std::string_view(whole).substr(begin);
+        return line.starts_with("threads:") || line.starts_with("ssd_dir:");
+    };
     for (size_t byte = 0; byte < whole.size(); ++byte) {
-        if (role == FileRole::settings && is_in_path(byte)) continue;
+        if (role == FileRole::settings && (is_in_path(byte) || is_measured(byte))) continue;
         if (role == FileRole::state && std::isdigit(static_cast<unsigned char>(whole[byte])))
             digits.push_back(8 * byte);
         for (size_t bit = 0; bit < 8; ++bit) bits.push_back(8 * byte + bit);
