@@ -20,7 +20,7 @@ std::string end_of(std::string_view checked, const Form& form) {
 }
 
 std::string with_member(std::string_view object, const Form& form) {
-    const auto without_space = [&] { object = object.substr(0, object.find_last_not_of(" \n") + 1); };
+    const auto without_space = [&] { object = object.substr(0, object.find_last_not_of(" \t\r\n") + 1); };
     without_space();
     WINDLASS_CHECK(object.ends_with('}'), "only an object has a checksum");
     object.remove_suffix(1);
