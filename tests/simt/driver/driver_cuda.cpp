@@ -79,6 +79,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int) {
     found->minor = 5;
     return cudaSuccess;
 }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+    *value = 7;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char*, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult*) {
+    *function = nullptr;
+    return cudaErrorSymbolNotFound;
+}
 const char* cudaGetErrorName(cudaError_t) {
     return "an error of the tests";
 }
