@@ -9,7 +9,7 @@ namespace windlass {
 
 void fuzz_export_request(std::string_view input) {
     InputFiles folder(input, kExportRequestName);
-    const std::optional<ExportRequest> request = take_export_request(folder.files(), folder.folder());
+    const std::optional<ExportRequest> request = read_export_request(folder.files(), folder.folder());
     if (request) answer(folder.files(), *request, ExportResult{.from = "run", .step = 7, .bytes = 42});
 }
 
