@@ -19,7 +19,7 @@ struct Emulation {
     bool has_kernels = true;                       // the program has kernels for these devices
     int64_t pinned_part_bytes = int64_t{1} << 16;  // that one registration takes, and that the system allows in all
     int64_t pinned_bytes_max = INT64_MAX;
-    int64_t ahead_ns = 0;  // the clocks of devices, of events recorded from now on
+    int64_t ahead_ns = 0;                                    // the clocks of devices, of events recorded from now on
     int capability = 90;                                     // compute capability 9.0
     std::function<void(const char* kernel)> launching = {};  // called before each launch
 };

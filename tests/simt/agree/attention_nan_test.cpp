@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "op/ops.h"
 #include "tests/agree/trial.h"
+#include "tests/sanitizer.h"
 #include "tests/simt/emulated.h"
 
 namespace windlass::agree {
@@ -54,6 +55,9 @@ class AttentionNan : public testing::TestWithParam<NanCase> {
     }
 
     ~AttentionNan() override { simt::emulate({}); }
+    void SetUp() override {
+        if (is_second_run() && attrs_.head_size > 64) GTEST_SKIP() << "smaller ones take the same code";
+    }
 
     bool sees(int64_t query, int64_t key) const {
         return key <= query && document_of(key) == document_of(query) &&

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/agree/attention_rows.h"
+#include "tests/sanitizer.h"
 #include "tests/simt/emulated.h"
 
 namespace windlass::agree {
@@ -13,6 +14,15 @@ constexpr int kAmpere = 80, kHopperCard = 90;
 class HopperAttention : public testing::TestWithParam<RowCase> {
   protected:
     ~HopperAttention() override { simt::emulate({}); }
+    void SetUp() override {
+        const bool is_large = GetParam().length > 130 || GetParam().head_size > 128;
+        if (is_second_run() && is_large) GTEST_SKIP() << "smaller ones take the same code";
+    }
+    void expect_the_same_bits(uint64_t seeds) {
+        const Results first = results(kHopperCard, 1);
+        for (uint64_t seed = 2; seed <= seeds; ++seed)
+            EXPECT_TRUE(results(kHopperCard, seed) == first) << "seed " << seed;
+    }
 
     // All that the op computes.
     struct Results {
@@ -59,8 +69,13 @@ TEST_P(HopperAttention, IsTheFormulaAndHasOneDerivative) {
 }
 
 TEST_P(HopperAttention, HasTheSameBitsInEveryOrder) {
-    const Results first = results(kHopperCard, 1);
-    for (uint64_t seed = 2; seed < 5; ++seed) EXPECT_TRUE(results(kHopperCard, seed) == first) << "seed " << seed;
+    expect_the_same_bits(2);
+}
+
+class SlowHopperAttention : public HopperAttention {};
+
+TEST_P(SlowHopperAttention, HasTheSameBitsInEveryOrder) {
+    expect_the_same_bits(20);
 }
 
 // Gradients are added to what is there, and rounded once.
@@ -87,22 +102,20 @@ std::string row_name(const testing::TestParamInfo<RowCase>& info) {
 }
 
 // Lengths of one token, a tile less one, and one tile more; groups of heads; several rows.
-INSTANTIATE_TEST_SUITE_P(Rows, HopperAttention,
-                         testing::Values(RowCase{64, 2, 1, 1}, RowCase{64, 4, 2, 127, 0, 0, false, 2},
-                                         RowCase{64, 1, 1, 200, 50}, RowCase{64, 2, 2, 140, 0, 0, true, 2},
-                                         RowCase{80, 2, 1, 129}, RowCase{80, 1, 1, 150, 40, 0, true},
-                                         RowCase{96, 1, 1, 200}, RowCase{128, 1, 1, 260},
-                                         RowCase{128, 2, 2, 140, 70, 0, true}, RowCase{128, 1, 1, 150, 0, 2},
-                                         RowCase{128, 1, 1, 140, 70, 2, true}, RowCase{256, 2, 1, 130},
-                                         RowCase{256, 1, 1, 150, 60, 0, true}, RowCase{256, 1, 1, 140, 0, 2}),
-                         row_name);
+const auto hopper_rows =
+    testing::Values(RowCase{64, 2, 1, 1}, RowCase{64, 4, 2, 127, 0, 0, false, 2}, RowCase{64, 1, 1, 200, 50},
+                    RowCase{64, 2, 2, 140, 0, 0, true, 2}, RowCase{80, 2, 1, 129}, RowCase{80, 1, 1, 150, 40, 0, true},
+                    RowCase{96, 1, 1, 200}, RowCase{128, 1, 1, 260}, RowCase{128, 2, 2, 140, 70, 0, true},
+                    RowCase{128, 1, 1, 150, 0, 2}, RowCase{128, 1, 1, 140, 70, 2, true}, RowCase{256, 2, 1, 130},
+                    RowCase{256, 1, 1, 150, 60, 0, true}, RowCase{256, 1, 1, 140, 0, 2});
+INSTANTIATE_TEST_SUITE_P(Rows, HopperAttention, hopper_rows, row_name);
+INSTANTIATE_TEST_SUITE_P(Rows, SlowHopperAttention, hopper_rows, row_name);
 
 // Stages that are used again and again: some faults of a pipeline show only there.
 class HopperLongRows : public HopperAttention {};
 TEST_P(HopperLongRows, HaveTheSameBitsInEveryOrder) {
     expect_the_formula(trial_);
-    const Results first = results(kHopperCard, 1);
-    EXPECT_TRUE(results(kHopperCard, 2) == first);
+    expect_the_same_bits(2);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, HopperLongRows, testing::Values(RowCase{64, 1, 1, 780}, RowCase{128, 1, 1, 400}),
                          row_name);
