@@ -157,11 +157,18 @@ TEST_P(AttentionNan, IsNotLost) {
             SCOPED_TRACE(fmt::format("token {}", t));
             const bool reads =
                 faulty == kQ || faulty == kGrad || faulty == kTangentQ ? t == kNanToken : sees(t, kNanToken);
-            if (reads && faulty < kGrad) EXPECT_TRUE(is_nan_row(got.out, t));
-            if (reads && faulty != kGrad) EXPECT_TRUE(is_nan_row(got.tangent, t));
-            if (reads && faulty <= kGrad) EXPECT_TRUE(is_nan_row(got.grads[0], t));
-            if (faulty == kGrad && sees(kNanToken, t))
+            if (reads && faulty < kGrad) {
+                EXPECT_TRUE(is_nan_row(got.out, t));
+            }
+            if (reads && faulty != kGrad) {
+                EXPECT_TRUE(is_nan_row(got.tangent, t));
+            }
+            if (reads && faulty <= kGrad) {
+                EXPECT_TRUE(is_nan_row(got.grads[0], t));
+            }
+            if (faulty == kGrad && sees(kNanToken, t)) {
                 EXPECT_TRUE(is_nan_row(got.grads[1], t) && is_nan_row(got.grads[2], t));
+            }
         }
     }
 }
