@@ -57,7 +57,7 @@ class Rivals : public testing::Test {
 TEST_F(Rivals, LoseNothingToWholeSearches) {
     const PlanRequest request{.device = {.kind = DeviceKind::fake, .own_memory = true},
                               .threads = machine_.threads,
-                              .budgets = {.ram = 2 * kGiB, .device = 200 * kMiB}};
+                              .budgets = {.ram = 2 * kGiB, .device = 212 * kMiB}};
     const Found whole = fastest(request, false), found = fastest(request, true);
     EXPECT_EQ(whole.rows, 4);
     EXPECT_EQ(whole.searches, 4);
