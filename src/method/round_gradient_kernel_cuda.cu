@@ -109,9 +109,8 @@ __global__ void widen_kernel(WidenGradientArgs args) {
 }
 
 CudaGrid grid_of(int64_t count) {
-    return {.blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads),
-            .threads = kThreads,
-            .shared_bytes = kWarps * sizeof(uint32_t)};
+    return {
+        .blocks = (count + kThreads - 1) / kThreads, .threads = kThreads, .shared_bytes = kWarps * sizeof(uint32_t)};
 }
 
 }  // namespace round_gradient_kernels

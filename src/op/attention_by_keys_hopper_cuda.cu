@@ -334,11 +334,8 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 void launch_by_keys_kernel(const AttentionHopperArgs& args, CudaStreamHandle stream) {
     by_hopper_size(args.call, [&]<int kSize, bool kCapped>() {
         using T = attention_by_keys_hopper::Tiles<kSize>;
-        const int blocks = tiles_of(args.call.length, T::kKeys) * args.call.key_heads * args.call.rows;
-        const CudaGrid grid{
-            .blocks = static_cast<unsigned>(blocks), .threads = kHopperThreads, .shared_bytes = T::kSharedBytes};
-        launch(stream, grid, attention_by_keys_hopper::attention_by_keys_hopper<kSize, kCapped>, args,
-               "attention by keys of sm_90a");
+        launch(stream, hopper_grid<T>(key_tiles(args.call, T::kKeys)),
+               attention_by_keys_hopper::attention_by_keys_hopper<kSize, kCapped>, args, "attention by keys of sm_90a");
     });
 }
 

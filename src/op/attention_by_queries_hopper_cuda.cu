@@ -177,10 +177,8 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 void launch_by_queries_kernel(const AttentionHopperArgs& args, CudaStreamHandle stream) {
     by_hopper_size(args.call, [&]<int kSize, bool kCapped>() {
         using T = attention_by_queries_hopper::Tiles<kSize>;
-        const int blocks = tiles_of(args.call.length, T::kQueries) * args.call.heads * args.call.rows;
-        const CudaGrid grid{
-            .blocks = static_cast<unsigned>(blocks), .threads = kHopperThreads, .shared_bytes = T::kSharedBytes};
-        launch(stream, grid, attention_by_queries_hopper::attention_by_queries_hopper<kSize, kCapped>, args,
+        launch(stream, hopper_grid<T>(query_tiles(args.call, T::kQueries)),
+               attention_by_queries_hopper::attention_by_queries_hopper<kSize, kCapped>, args,
                "attention by queries of sm_90a");
     });
 }

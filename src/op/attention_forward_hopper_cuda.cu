@@ -226,11 +226,8 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 void launch_forward_kernel(const AttentionHopperArgs& args, CudaStreamHandle stream) {
     by_hopper_size(args.call, [&]<int kSize, bool kCapped>() {
         using T = attention_forward_hopper::Tiles<kSize>;
-        const int blocks = tiles_of(args.call.length, T::kQueries) * args.call.heads * args.call.rows;
-        const CudaGrid grid{
-            .blocks = static_cast<unsigned>(blocks), .threads = kHopperThreads, .shared_bytes = T::kSharedBytes};
-        launch(stream, grid, attention_forward_hopper::attention_forward_hopper<kSize, kCapped>, args,
-               "attention forward of sm_90a");
+        launch(stream, hopper_grid<T>(query_tiles(args.call, T::kQueries)),
+               attention_forward_hopper::attention_forward_hopper<kSize, kCapped>, args, "attention forward of sm_90a");
     });
 }
 

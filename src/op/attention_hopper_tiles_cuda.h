@@ -54,8 +54,13 @@ __device__ inline unsigned char* hopper_shared() {
 constexpr unsigned hopper_shared_bytes(int bytes, int barriers) {
     return kTileAlignment + static_cast<unsigned>(bytes) + static_cast<unsigned>(barriers) * sizeof(Barrier);
 }
+// The grid of a kernel with these tiles.
+template <typename Tiles>
+CudaGrid hopper_grid(int64_t blocks) {
+    return {.blocks = blocks, .threads = kHopperThreads, .shared_bytes = Tiles::kSharedBytes};
+}
 
-// A place in a ring of stages, of whoever loads it or multiplies from it.
+// A place in a ring of stages: the loading warp has one, and each that multiplies.
 struct HopperRing {
     static constexpr int kBarriers = 2 * kHopperStages;
     Barrier *full, *empty;

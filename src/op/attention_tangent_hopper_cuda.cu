@@ -243,11 +243,8 @@ void launch_tangent_kernel(const AttentionHopperArgs& args, CudaStreamHandle str
     by_hopper_size(args.call, [&]<int kSize, bool kCapped>() {
         if constexpr (kSize <= kHopperTangentSizeMax) {
             using T = attention_tangent_hopper::Tiles<kSize>;
-            const int blocks =
-                tiles_of(args.call.length, T::kQueries) * args.call.heads * args.call.rows * args.call.directions;
-            const CudaGrid grid{
-                .blocks = static_cast<unsigned>(blocks), .threads = kHopperThreads, .shared_bytes = T::kSharedBytes};
-            launch(stream, grid, attention_tangent_hopper::attention_tangent_hopper<kSize, kCapped>, args,
+            launch(stream, hopper_grid<T>(query_tiles(args.call, T::kQueries)),
+                   attention_tangent_hopper::attention_tangent_hopper<kSize, kCapped>, args,
                    "attention tangent of sm_90a");
         }
     });

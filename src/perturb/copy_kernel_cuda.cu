@@ -24,10 +24,8 @@ __global__ void copy_kernel(CopyWeightsArgs args) {
 void launch_copy_weights(const CopyWeightsArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kBlocksMax = 4096;
     const int64_t blocks = (args.count + copy_kernels::kThreads - 1) / copy_kernels::kThreads;
-    launch(
-        stream,
-        {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax), .threads = copy_kernels::kThreads},
-        copy_kernels::copy_kernel, args, "copy weights");
+    launch(stream, {.blocks = blocks < kBlocksMax ? blocks : kBlocksMax, .threads = copy_kernels::kThreads},
+           copy_kernels::copy_kernel, args, "copy weights");
 }
 
 }  // namespace windlass

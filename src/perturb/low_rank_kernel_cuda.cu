@@ -258,10 +258,7 @@ void launch_tiles(const NoiseCallArgs& call, const uint32_t* list, uint32_t word
     static_assert(kLowRankMax * kOfRank <= kSharedMax);
     const int64_t shared = run.rank * kOfRank;
     with_list(call, list, words, [&]<uint32_t kWords>(const NoiseArgs<kWords>& args) {
-        launch(stream,
-               {.blocks = static_cast<unsigned>(blocks),
-                .threads = kThreads,
-                .shared_bytes = static_cast<unsigned>(shared)},
+        launch(stream, {.blocks = blocks, .threads = kThreads, .shared_bytes = static_cast<unsigned>(shared)},
                low_rank_kernel<kEach, kMoments, kWords>, args, "perturb weights along factors");
     });
 }
@@ -303,9 +300,7 @@ void launch_factors(const FactorArgs& args, CudaStreamHandle stream) {
     constexpr int64_t kBlocksMax = 4096;
     const int64_t blocks =
         (args.run.rank * (args.run.rows + args.run.cols) + low_rank_kernels::kThreads - 1) / low_rank_kernels::kThreads;
-    launch(stream,
-           {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax),
-            .threads = low_rank_kernels::kThreads},
+    launch(stream, {.blocks = blocks < kBlocksMax ? blocks : kBlocksMax, .threads = low_rank_kernels::kThreads},
            low_rank_kernels::factor_kernel, args, "factors of directions");
 }
 

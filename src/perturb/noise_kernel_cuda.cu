@@ -89,8 +89,7 @@ void launch_each(const NoiseCallArgs& call, const uint32_t* list, uint32_t words
     constexpr int64_t kBlocksMax = 8192;
     const int64_t blocks = (call.run.count / kEightCount + kThreads) / kThreads + 1;
     with_list(call, list, words, [&]<uint32_t kWords>(const NoiseArgs<kWords>& args) {
-        launch(stream,
-               {.blocks = static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax), .threads = kThreads},
+        launch(stream, {.blocks = blocks < kBlocksMax ? blocks : kBlocksMax, .threads = kThreads},
                noise_kernel<kSigns, kWords>, args, "perturb weights");
     });
 }

@@ -276,7 +276,7 @@ AdamwArgs<Moments> with_alignment(AdamwArgs<Moments> args) {
 }
 
 CudaGrid grid_of(int64_t threads) {
-    return {.blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads), .threads = kThreads};
+    return {.blocks = (threads + kThreads - 1) / kThreads, .threads = kThreads};
 }
 CudaGrid block_grid(int64_t count) {
     return grid_of((count + kAdamwBlock - 1) / kAdamwBlock * kWarp);

@@ -181,7 +181,7 @@ void launch_adalomo(const AdalomoArgs& args, CudaStreamHandle stream) {
     CudaGrid columns = {.blocks = lomo_kernels::blocks_of(args.cols, lomo_kernels::kThreads),
                         .threads = lomo_kernels::kThreads};
     launch(stream, rows, lomo_kernels::row_squares_kernel, args, "adalomo rows");
-    columns.rows = static_cast<unsigned>(args.bands);
+    columns.rows = args.bands;
     launch(stream, columns, lomo_kernels::column_squares_kernel, args, "adalomo columns");
     columns.rows = 1;
     launch(stream, columns, lomo_kernels::column_gains_kernel, args, "adalomo column gains");
