@@ -1,12 +1,10 @@
 #include "persist/rewind.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "base/error.h"
 #include "base/file_error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "config/run_place.h"
@@ -57,19 +55,6 @@ int64_t bytes_in(FileSystem& files, const std::string& folder) {
         }
     }
     return bytes;
-}
-
-// Lines of metrics of steps up to this one: those of later steps are not the branch's, even before it has a step.
-std::string lines_up_to(const std::string& text, int64_t last) {
-    std::string kept;
-    for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-        end = std::min(text.find('\n', begin), text.size() - 1) + 1;
-        const std::string line = text.substr(begin, end - begin);
-        const Json json = Json::parse(line, nullptr, false);
-        const auto step = json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
-        if (step && *step <= last) kept += line;
-    }
-    return kept;
 }
 
 // Of a run other than the one that is begun.
@@ -154,9 +139,11 @@ void begin_branch(FileSystem& files, const Config& config, const StartPoint& sta
             "the log of {} begins after step {}, not with the base: save a checkpoint of the branch before it is "
             "stopped, or it cannot be resumed",
             from, log.header().first_step - 1);
-    if (files.exists(path_in(from, kMetricsName)))
+    // Lines of later steps are not the branch's, even before it has a step.
+    if (const std::string lines = path_in(from, kMetricsName); files.exists(lines))
         write_text_atomic(files, path_in(config.output_dir, kMetricsName),
-                          lines_up_to(read_text(files, path_in(from, kMetricsName), kMetricsBytesMax), step));
+                          read_text(files, lines, kMetricsBytesMax)
+                              .substr(0, static_cast<size_t>(bytes_to_step(files, lines, step))));
     log_info("branching from {} after step {}", from, step);
 }
 

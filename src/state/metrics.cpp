@@ -160,6 +160,10 @@ int64_t last_step_on_disk(FileSystem& files, const std::string& path) {
     return last;
 }
 
+int64_t bytes_to_step(FileSystem& files, const std::string& path, int64_t step) {
+    return lines_to_step(files, path, step).end;
+}
+
 MetricsWriter::MetricsWriter(FileSystem& files, const std::string& folder, const std::vector<std::string>& report_to,
                              int64_t resumed_step, double wall_seconds) {
     const auto wants = [&](std::string_view name) { return std::count(report_to.begin(), report_to.end(), name) > 0; };

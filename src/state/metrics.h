@@ -74,6 +74,9 @@ LossCurves read_curves(FileSystem& files, const std::string& path);
 // The last step whose line says that it wrote to disk, as every step with a working store does; 0 where there is none.
 int64_t last_step_on_disk(FileSystem& files, const std::string& path);
 
+// Bytes of a metrics.jsonl up to the line of the last step that is not later than this one, with it.
+int64_t bytes_to_step(FileSystem& files, const std::string& path, int64_t step);
+
 class MetricsWriter {
   public:
     // Appends to folder/metrics.jsonl after the last line of a step <= resumed_step; lines of later steps, and a line
