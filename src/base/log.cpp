@@ -147,7 +147,8 @@ void set_log_level(LogLevel most_verbose) {
 
 LogFile::LogFile() {
     const std::lock_guard lock(state().mutex);
-    WINDLASS_CHECK(!std::exchange(state().has_log_file, true), "one file at a time has the log");
+    WINDLASS_CHECK(!state().has_log_file, "one file at a time has the log");
+    state().has_log_file = true;
 }
 
 void LogFile::open(std::string_view path) {

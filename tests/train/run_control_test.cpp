@@ -21,13 +21,11 @@ class RunControlTest : public TrainTest {
     // A run without an end, but for what `ask` asks of it once it has begun.
     TrainResult run_asked(const std::function<void(RunControl&)>& ask) {
         RunControl control;
-        std::thread other([&] {
-            while (!control.is_running()) std::this_thread::yield();
-            ask(control);
+        const std::jthread other([&](const std::stop_token& failed) {
+            while (!control.is_running() && !failed.stop_requested()) std::this_thread::yield();
+            if (!failed.stop_requested()) ask(control);
         });
-        const TrainResult result = train(files_, config("run", {{"max_steps", "1000000"}}), {.control = &control});
-        other.join();
-        return result;
+        return train(files_, config("run", {{"max_steps", "1000000"}}), {.control = &control});
     }
 };
 
