@@ -2,8 +2,8 @@
 //
 // A finding is: an exception that is not an Error of ours, one with the code ExitCode::internal, a message without a
 // place or of more than kMessageMax bytes, or more live memory than kHeapMax above what there was before. What ends the
-// process (a failed check, a sanitizer's report) is seen by whoever started it; what takes long, by the loop (loop.h):
-// no test measures time.
+// process (a failed check, a sanitizer's report) is seen by the program that started it; what takes long, by the loop
+// (loop.h): no test measures time.
 #pragma once
 
 #include <cstdint>

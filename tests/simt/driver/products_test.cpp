@@ -1,4 +1,4 @@
-// What products ask of cuBLASLt: nothing is left behind, whichever call fails.
+// What products ask of cuBLASLt: all of it is given back, also if a call fails.
 #include <gmock/gmock.h>
 
 #include <condition_variable>
