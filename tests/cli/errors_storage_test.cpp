@@ -288,7 +288,9 @@ TEST(FullDisk, SmallDrivesAreMeasuredInLessOrAssumed) {
         forget_drives(sandbox);
         const Finished finished = must_succeed(sandbox.train(sandbox.training_on_disk()));
         EXPECT_EQ(drive_warnings(finished.err), warnings) << finished.err;
-        EXPECT_EQ(std::ssize(kept_drives(sandbox)), 1 - warnings) << "what is assumed is not kept";
+        // What is assumed is not kept, nor are rates that the run itself doubted.
+        const bool is_doubted = finished.err.find("which was measured under load") != std::string::npos;
+        EXPECT_EQ(std::ssize(kept_drives(sandbox)), is_doubted ? 0 : 1 - warnings) << finished.err;
     }
 }
 
