@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log_file.h"
+#include "base/log_tap.h"
 #include "base/printable.h"
 #include "base/standard_streams.h"
 #include "base/status_line.h"
@@ -37,6 +38,7 @@ struct LogState {
     bool is_cut = false;                   // the last that it took is not whole
     bool has_log_file = false;             // a LogFile, which may not be open yet
     std::string early;                     // until it is
+    LogTap::Take tap;
 };
 
 LogState& state() {
@@ -114,10 +116,11 @@ void clear_status() {
 
 namespace {
 
-void write_line(LogLevel level, std::string_view label, std::string_view line) {
+// Whether the line is of a level that is shown.
+bool write_line(LogLevel level, std::string_view label, std::string_view line) {
     LogState& log = state();
     const std::lock_guard lock(log.mutex);
-    if (level > log.most_verbose) return;
+    if (level > log.most_verbose) return false;
     const std::string text = fmt::format("{}{}\n", label, printable(line));
     if (std::exchange(log.has_status, false)) draw(log, kClearLine);
     std::string in_file = text;
@@ -128,12 +131,27 @@ void write_line(LogLevel level, std::string_view label, std::string_view line) {
     write_to_file(log, in_file);
     if (log.has_log_file && log.file == nullptr && log.early.size() + in_file.size() <= kEarlyBytesMax)
         log.early += in_file;
+    return true;
+}
+
+// Not under the lock: what is done with a line may write another one.
+void pass_to_tap(LogLevel level, std::string_view line) {
+    LogTap::Take tap;
+    {
+        const std::lock_guard lock(state().mutex);
+        tap = state().tap;
+    }
+    if (tap) tap(level, printable(line));
 }
 
 }  // namespace
 
 void log_line(LogLevel level, std::string_view line) {
-    write_line(level, prefix(level), line);
+    if (write_line(level, prefix(level), line)) pass_to_tap(level, line);
+}
+
+void log_told_line(std::string_view line) {
+    write_line(LogLevel::info, "", line);
 }
 
 void log_more(std::string_view line) {
@@ -143,6 +161,17 @@ void log_more(std::string_view line) {
 void set_log_level(LogLevel most_verbose) {
     const std::lock_guard lock(state().mutex);
     state().most_verbose = most_verbose;
+}
+
+LogTap::LogTap(Take take) {
+    const std::lock_guard lock(state().mutex);
+    WINDLASS_CHECK(!state().tap, "one at a time is given the log's lines");
+    state().tap = std::move(take);
+}
+
+LogTap::~LogTap() {
+    const std::lock_guard lock(state().mutex);
+    state().tap = nullptr;
 }
 
 LogFile::LogFile() {
