@@ -1,7 +1,9 @@
 #include "persist/run_folder.h"
 
 #include <charconv>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "base/durable_folders.h"
 #include "base/error.h"
@@ -40,6 +42,17 @@ UserError is_locked(const std::string& place, std::string_view what_it_does, con
     if (!attempt.owner_path.empty())
         error.hint(fmt::format("rm {}, if that process is over", shell_word(attempt.owner_path)));
     return error;
+}
+
+// Who only looks whether a run trains holds the lock for a moment.
+LockAttempt lock_alone(FileSystem& files, const std::string& path) {
+    constexpr int kTries = 5;
+    constexpr auto kMoment = std::chrono::milliseconds(20);
+    for (int left = kTries - 1;; --left) {
+        LockAttempt attempt = try_lock(files, files.open(path, {OpenMode::append}), LockUse::alone);
+        if (attempt.lock || !attempt.owner_path.empty() || left == 0) return attempt;
+        std::this_thread::sleep_for(kMoment);
+    }
 }
 
 std::optional<StartPoint> from_store(FileSystem& files, const RunRequest& run) {
@@ -188,7 +201,7 @@ RunFolder::RunFolder(FileSystem& files, const RunRequest& run) : files_(files), 
     if (is_used && !is_run)
         throw UserError(ExitCode::usage, "output_dir", "{} is not empty, and what it holds is not a run", path_)
             .hint("another folder");
-    LockAttempt attempt = try_lock(files, files.open(file(kLockName), {OpenMode::append}), LockUse::alone);
+    LockAttempt attempt = lock_alone(files, file(kLockName));
     if (!attempt.lock) throw is_locked(path_, "is training into this folder, or exporting from it", attempt);
     lock_.emplace(*std::move(attempt.lock));
 }
@@ -209,8 +222,8 @@ bool RunFolder::would_clear(const std::string& resolved_path) const {
     return is_of_a_run(files_, path_, within.substr(0, within.find('/')));
 }
 
-bool RunFolder::take_save_request() {
-    const std::string path = file(kSaveRequestName);
+bool RunFolder::take_request(std::string_view name) {
+    const std::string path = file(name);
     if (!files_.exists(path) || !files_.status(path).is_regular)
         return false;  // a folder of somebody's asks for nothing
     files_.remove_file(path);

@@ -1,8 +1,8 @@
 // run_folder.h: the output folder of a run: who may write into it, and where a run resumes.
 //
 //   run.yaml  log.txt  metrics.jsonl  events.out.tfevents.*  loss.svg  checkpoint-<step>/  export-<step>/  final/
-//   chat_template.jinja (where it is not the model's)  samples.jsonl  save, export (requests)  trajectory.wlt
-//   trajectory.json (of forward-only methods)  undone-checkpoint-<step>/  refresh-<step>.json
+//   chat_template.jinja (where it is not the model's)  samples.jsonl  events.jsonl  save, stop, export (requests)
+//   trajectory.wlt  trajectory.json (of forward-only methods)  undone-checkpoint-<step>/  refresh-<step>.json
 #pragma once
 
 #include <memory>
@@ -21,6 +21,8 @@ namespace windlass {
 inline constexpr const char* kFinalName = "final";
 inline constexpr const char* kSamplesName = "samples.jsonl";
 inline constexpr const char* kSaveRequestName = "save";
+inline constexpr const char* kStopRequestName = "stop";
+inline constexpr const char* kEventsName = "events.jsonl";         // docs/guide/json.md
 inline constexpr const char* kReferencesName = "references.json";  // docs/format/references.md
 
 // A run as a command names it.
@@ -61,8 +63,8 @@ class RunFolder {
     void clear();
     // Whether clear() would remove this path, absolute and without links, or whether it is the folder itself.
     bool would_clear(const std::string& resolved_path) const;
-    // Whether the user made the file `save`; takes it away.
-    bool take_save_request();
+    // Whether the user made this file (kSaveRequestName, kStopRequestName); takes it away.
+    bool take_request(std::string_view name);
 
   private:
     FileSystem& files_;

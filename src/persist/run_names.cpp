@@ -19,9 +19,9 @@ namespace windlass {
 namespace {
 
 constexpr std::string_view kPlainNames[] = {
-    "run.yaml",         "log.txt",       "metrics.jsonl",     "loss.svg",        kFinalName,
-    kSamplesName,       kReferencesName, kSaveRequestName,    kChatTemplateName, kGenerationConfigName,
-    kExportRequestName, kTrajectoryName, kTrajectoryStateName};
+    "run.yaml",         "log.txt",        "metrics.jsonl",  "loss.svg",        kFinalName,
+    kSamplesName,       kReferencesName,  kSaveRequestName, kChatTemplateName, kGenerationConfigName,
+    kExportRequestName, kStopRequestName, kEventsName,      kTrajectoryName,   kTrajectoryStateName};
 
 // Takes at least one digit from the front.
 bool take_digits(std::string_view& name) {

@@ -317,23 +317,24 @@ std::string advice_line(const std::vector<MethodAdvice>& methods, const RunCosts
     return fmt::format("Advice    use {}: {}\n", best->name, reason_for(methods, *best, costs));
 }
 
+Json method_json(const MethodAdvice& method, const RunCosts& costs) {
+    Json row = {{"method", method.method}, {"fits", method.planned.has_value()}, {"steps_factor", method.steps_factor}};
+    if (!method.adapter.empty()) row["adapter"] = method.adapter, row["weight_storage"] = method.weight_storage;
+    if (!method.planned) return row;
+    row["policy"] = method.planned->plan.policy;
+    row["step_seconds"] = method.planned->mean_seconds;
+    row["run_seconds"] = run_seconds(method, costs);
+    row["run_write_bytes"] = run_writes(method, costs);
+    row["device_bytes"] = method.planned->device_bytes;
+    row["memory_bytes"] = method.planned->memory_bytes;
+    row["disk_bytes"] = method.planned->disk_bytes;
+    row["disk_write_bytes"] = method.planned->step.demand.disk_write_bytes;
+    return row;
+}
+
 Json advice_json(const std::vector<MethodAdvice>& methods, const RunCosts& costs) {
     Json rows = Json::array();
-    for (const MethodAdvice& each : methods) {
-        Json row = {{"method", each.method}, {"fits", each.planned.has_value()}, {"steps_factor", each.steps_factor}};
-        if (!each.adapter.empty()) row["adapter"] = each.adapter, row["weight_storage"] = each.weight_storage;
-        if (each.planned) {
-            row["policy"] = each.planned->plan.policy;
-            row["step_seconds"] = each.planned->mean_seconds;
-            row["run_seconds"] = run_seconds(each, costs);
-            row["run_write_bytes"] = run_writes(each, costs);
-            row["device_bytes"] = each.planned->device_bytes;
-            row["memory_bytes"] = each.planned->memory_bytes;
-            row["disk_bytes"] = each.planned->disk_bytes;
-            row["disk_write_bytes"] = each.planned->step.demand.disk_write_bytes;
-        }
-        rows.push_back(std::move(row));
-    }
+    for (const MethodAdvice& each : methods) rows.push_back(method_json(each, costs));
     return {{"methods", rows}, {"advised", advised_method(methods, costs)}};
 }
 

@@ -55,7 +55,8 @@ size_t name_width(const std::vector<MethodAdvice>& methods);
 std::string methods_head(size_t width);
 std::string method_line(const MethodAdvice& method, size_t width);
 std::string advice_line(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
-// Both as JSON.
+// A line, and both, as JSON.
+Json method_json(const MethodAdvice& method, const RunCosts& costs);
 Json advice_json(const std::vector<MethodAdvice>& methods, const RunCosts& costs);
 
 }  // namespace windlass

@@ -170,22 +170,18 @@ std::string cheaper_lines(const Cheaper& cheaper) {
                         bytes(cheaper.planned.memory_bytes), bytes(cheaper.planned.disk_bytes)});
 }
 
-Json cheaper_json(const std::vector<Cheaper>& found) {
-    Json rows = Json::array();
-    for (const Cheaper& each : found) {
-        Json settings = Json::object();
-        for (const auto& [key, value] : each.settings) settings[key] = value;
-        rows.push_back({{"settings", settings},
-                        {"gain", each.gain},
-                        {"step_seconds", each.step_seconds},
-                        {"tokens", each.tokens},
-                        {"tokens_per_second", each.tokens_per_second()},
-                        {"device_bytes", each.planned.device_bytes},
-                        {"memory_bytes", each.planned.memory_bytes},
-                        {"disk_bytes", each.planned.disk_bytes},
-                        {"changes", each.changes}});
-    }
-    return rows;
+Json cheaper_json(const Cheaper& found) {
+    Json settings = Json::object();
+    for (const auto& [key, value] : found.settings) settings[key] = value;
+    return {{"settings", settings},
+            {"gain", found.gain},
+            {"step_seconds", found.step_seconds},
+            {"tokens", found.tokens},
+            {"tokens_per_second", found.tokens_per_second()},
+            {"device_bytes", found.planned.device_bytes},
+            {"memory_bytes", found.planned.memory_bytes},
+            {"disk_bytes", found.planned.disk_bytes},
+            {"changes", found.changes}};
 }
 
 }  // namespace windlass

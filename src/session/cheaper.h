@@ -58,6 +58,6 @@ class CheaperSearch {
 inline constexpr std::string_view kNothingCheaper = "Faster    no other setting is at least 10 % faster\n";
 std::string cheaper_head();
 std::string cheaper_lines(const Cheaper& cheaper);
-Json cheaper_json(const std::vector<Cheaper>& found);
+Json cheaper_json(const Cheaper& found);
 
 }  // namespace windlass

@@ -39,7 +39,8 @@ Comparison compare(const Session& session, std::vector<MethodAdvice> methods, co
 
 Json comparison_json(const Session& session, const Comparison& comparison) {
     Json json = advice_json(comparison.methods, run_costs(session));
-    json["cheaper"] = cheaper_json(comparison.cheaper);
+    json["cheaper"] = Json::array();
+    for (const Cheaper& each : comparison.cheaper) json["cheaper"].push_back(cheaper_json(each));
     return json;
 }
 

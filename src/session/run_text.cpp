@@ -278,7 +278,7 @@ Json step_json(const Session& session) {
             {"disk_write_bytes", step.demand.disk_write_bytes}};
 }
 
-std::string plan_json(const Session& session, const Json& advice, const Json& compared) {
+Json plan_json(const Session& session, const Json& advice, const Json& compared) {
     const Planned& p = session.planned;
     Json placement = Json::array();
     for (const PlacementRow& row : p.placement)
@@ -288,41 +288,39 @@ std::string plan_json(const Session& session, const Json& advice, const Json& co
                              {"disk_bytes", row.disk_bytes}});
     const double writes = static_cast<double>(p.step.demand.disk_write_bytes);
     const double per_price = tokens_per_money(session.machine, tokens_per_second(session));  // of the machine's prices
-    const Json json = {{"schema_version", 1},
-                       {"fits", true},
-                       {"model",
-                        {{"path", session.config.model},
-                         {"family", session.model.family},
-                         {"parameters", session.model.param_count()}}},
-                       {"policy", p.plan.policy},
-                       {"method", session.recipe.name},
-                       {"recompute", p.plan.any_recompute() && !session.recipe.probes()},
-                       {"numerics", numerics_json(session.numerics())},
-                       {"placement", placement},
-                       {"plan", session.recipe.probes() ? describe_forward_only(p.plan) : describe_placement(p.plan)},
-                       {"writeback_steps", p.plan.writeback_steps},
-                       {"updates", session.recipe.probes() ? "updates when fetched" : describe_updates(p.plan)},
-                       {"saved", session.recipe.probes() ? "" : describe_saved(p.plan)},
-                       {"evaluations", p.evaluations},
-                       {"device_bytes", p.device_bytes},
-                       {"device_limit_bytes", p.plan.own_memory() ? session.request.budgets.device : 0},
-                       {"memory_bytes", p.memory_bytes},
-                       {"memory_limit_bytes", session.request.budgets.ram},
-                       {"memory_limited_by", session.memory.name},
-                       {"disk_bytes", p.disk_bytes},
-                       {"disk_limit_bytes", session.request.budgets.disk},
-                       {"step", step_json(session)},
-                       {"bound_by", lane_name(p.binding.lane)},
-                       {"bound_share", p.binding.busy},
-                       {"improvement", p.binding.improvement},
-                       {"tokens_per_second", tokens_per_second(session)},
-                       {"tokens_per_unit_of_price", per_price > 0 ? Json(per_price) : Json()},
-                       {"drive_wear_per_step", drive_wear(session.machine, writes)},
-                       {"total_steps", session.total_steps()},
-                       {"notes", session.notes},
-                       {"advice", advice},
-                       {"compared", compared}};
-    return json.dump(2) + "\n";
+    return {{"fits", true},
+            {"model",
+             {{"path", session.config.model},
+              {"family", session.model.family},
+              {"parameters", session.model.param_count()}}},
+            {"policy", p.plan.policy},
+            {"method", session.recipe.name},
+            {"recompute", p.plan.any_recompute() && !session.recipe.probes()},
+            {"numerics", numerics_json(session.numerics())},
+            {"placement", placement},
+            {"plan", session.recipe.probes() ? describe_forward_only(p.plan) : describe_placement(p.plan)},
+            {"writeback_steps", p.plan.writeback_steps},
+            {"updates", session.recipe.probes() ? "updates when fetched" : describe_updates(p.plan)},
+            {"saved", session.recipe.probes() ? "" : describe_saved(p.plan)},
+            {"evaluations", p.evaluations},
+            {"device_bytes", p.device_bytes},
+            {"device_limit_bytes", p.plan.own_memory() ? session.request.budgets.device : 0},
+            {"memory_bytes", p.memory_bytes},
+            {"memory_limit_bytes", session.request.budgets.ram},
+            {"memory_limited_by", session.memory.name},
+            {"disk_bytes", p.disk_bytes},
+            {"disk_limit_bytes", session.request.budgets.disk},
+            {"step", step_json(session)},
+            {"bound_by", lane_name(p.binding.lane)},
+            {"bound_share", p.binding.busy},
+            {"improvement", p.binding.improvement},
+            {"tokens_per_second", tokens_per_second(session)},
+            {"tokens_per_unit_of_price", per_price > 0 ? Json(per_price) : Json()},
+            {"drive_wear_per_step", drive_wear(session.machine, writes)},
+            {"total_steps", session.total_steps()},
+            {"notes", session.notes},
+            {"advice", advice},
+            {"compared", compared}};
 }
 
 }  // namespace windlass

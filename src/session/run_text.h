@@ -11,8 +11,8 @@ namespace windlass {
 // Model, machine, method, placement table, prediction, notes: lines, followed by kFits.
 std::string plan_text(const Session& session);
 inline constexpr const char* kFits = "FITS\n";
-// The same as one JSON object with schema_version; `advice` is its "advice", and `compared` whether that is all.
-std::string plan_json(const Session& session, const Json& advice, const Json& compared);
+// The same as one JSON object; `advice` is its "advice", and `compared` whether that is all.
+Json plan_json(const Session& session, const Json& advice, const Json& compared);
 
 // Aligns columns: the first to the left, the others to the right; two spaces between.
 std::string aligned_table(const std::vector<std::vector<std::string>>& rows);

@@ -80,7 +80,7 @@ void put_evaluation(const StepMetrics& m, Json& json) {
 
 }  // namespace
 
-std::string metrics_line(const StepMetrics& m) {
+Json metrics_json(const StepMetrics& m) {
     Json json = {{"step", m.step},         {"epoch", number(m.epoch)}, {"time", number(m.time)},
                  {"loss", number(m.loss)}, {"lr", number(m.lr)},       {"grad_norm", number(m.grad_norm)},
                  {"clipped", m.clipped}};
@@ -101,9 +101,19 @@ std::string metrics_line(const StepMetrics& m) {
         json["disk_read_bytes"] = m.disk_read_bytes;
         json["disk_write_bytes"] = m.disk_write_bytes;
     }
-    if (!m.eval_loss) return json.dump();
+    if (m.eval_loss) put_evaluation(m, json);
+    return json;
+}
+
+Json evaluation_json(const StepMetrics& m) {
+    Json json = {{"step", m.step}};
     put_evaluation(m, json);
-    return line_with_checksum(json.dump());
+    return json;
+}
+
+std::string metrics_line(const StepMetrics& m) {
+    const std::string line = metrics_json(m).dump();
+    return m.eval_loss ? line_with_checksum(line) : line;
 }
 
 std::vector<CurvePoint> read_curve(FileSystem& files, const std::string& path, std::string_view key) {
@@ -189,8 +199,10 @@ void MetricsWriter::append(const std::string& line) {
     last_line_ = line;
 }
 
-void MetricsWriter::make_up(int64_t step, const std::string& line) {
-    if (lines_ != nullptr && last_step_ < step && !line.empty()) append(line);
+bool MetricsWriter::make_up(int64_t step, const std::string& line) {
+    const bool is_missing = lines_ != nullptr && last_step_ < step && !line.empty();
+    if (is_missing) append(line);
+    return is_missing;
 }
 
 void MetricsWriter::sync() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_fwd.h"
 #include "format/tfevents.h"
 
 namespace windlass {
@@ -49,7 +50,11 @@ struct StepMetrics {
     double tokens_per_second() const { return step_seconds > 0 ? static_cast<double>(tokens) / step_seconds : 0; }
 };
 
-std::string metrics_line(const StepMetrics& metrics);  // JSON, without the line end
+Json metrics_json(const StepMetrics& metrics);
+// Of an evaluation alone, with the keys that it has in its step's line.
+Json evaluation_json(const StepMetrics& metrics);
+std::string metrics_line(
+    const StepMetrics& metrics);  // as text, without the line end, with a checksum where it is read back
 
 // A point of a curve: what loss_plot.h draws.
 struct CurvePoint {
@@ -83,8 +88,9 @@ class MetricsWriter {
     // that was cut off, go. report_to: "jsonl", "tensorboard".
     MetricsWriter(FileSystem& files, const std::string& folder, const std::vector<std::string>& report_to,
                   int64_t resumed_step, double wall_seconds);
-    // Appends the line of the resumed step where it is missing: the run was killed between commit and line.
-    void make_up(int64_t step, const std::string& line);
+    // Appends the line of the resumed step where it is missing: the run was killed between commit and line. Whether it
+    // was.
+    bool make_up(int64_t step, const std::string& line);
     // A line and events. Where a full disk throws, the same call again writes what is missing.
     void write(const StepMetrics& metrics);
     // Puts the evaluation after the last line's step into that line, where it lacks one: the run was killed before it.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/event_stream.h"
 #include "data/batch.h"
 #include "persist/run_folder.h"
 #include "persist/trajectory_log.h"
@@ -35,6 +36,7 @@ struct LoopState {
     Engine& engine;
     RunState state;
     RunControl& control;
+    EventStream& events;
     ControlledRun running;
     StepLog log;
     TrajectoryLog* trajectory = nullptr;  // keeps every step, where the run has one

@@ -15,8 +15,9 @@ std::unique_ptr<StepListener> make_machine_doubt(LoopState& loop);
 std::unique_ptr<StepListener> make_watchdog(LoopState& loop);
 std::unique_ptr<StepListener> make_sampler(LoopState& loop);
 std::unique_ptr<StepListener> make_exports(LoopState& loop);
+std::unique_ptr<StepListener> make_stop_request(LoopState& loop);
 
 inline constexpr std::array<MakeListener, 2> kToldFirst = {make_machine_doubt, make_watchdog};
-inline constexpr std::array<MakeListener, 2> kToldLast = {make_sampler, make_exports};
+inline constexpr std::array<MakeListener, 3> kToldLast = {make_sampler, make_exports, make_stop_request};
 
 }  // namespace windlass

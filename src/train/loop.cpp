@@ -28,7 +28,8 @@ void LoopState::settle() {
 }
 
 TrainLoop::TrainLoop(FileSystem& files, const Session& session, References references, RunFolder& folder,
-                     Engine& engine, RunControl& control, RunState state, TrajectoryLog* trajectory)
+                     Engine& engine, RunControl& control, EventStream& events, RunState state,
+                     TrajectoryLog* trajectory)
     : now_{.files = files,
            .session = session,
            .references = std::move(references),
@@ -36,9 +37,10 @@ TrainLoop::TrainLoop(FileSystem& files, const Session& session, References refer
            .engine = engine,
            .state = std::move(state),
            .control = control,
+           .events = events,
            .running = ControlledRun(control, engine),
            .log = StepLog(files, session, folder.path(), now_.state.progress,
-                          trajectory != nullptr || session.planned.plan.store),
+                          trajectory != nullptr || session.planned.plan.store, events),
            .trajectory = trajectory,
            .first_step = now_.state.progress.step},
       loss_(now_.state.progress.last_loss),

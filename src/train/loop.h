@@ -18,7 +18,7 @@ class TrainLoop {
     // The engine holds the state that `state` describes. `trajectory` keeps every step and ends with that state's;
     // null: the run has none. Everything outlives the loop.
     TrainLoop(FileSystem& files, const Session& session, References references, RunFolder& folder, Engine& engine,
-              RunControl& control, RunState state, TrajectoryLog* trajectory);
+              RunControl& control, EventStream& events, RunState state, TrajectoryLog* trajectory);
 
     // One more who is told, after all others. It outlives the loop.
     void add(StepListener& listener) { listeners_.push_back(&listener); }

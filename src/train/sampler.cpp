@@ -1,9 +1,11 @@
 // Lets the model continue prompts every sample_steps steps, and after the last one: samples.jsonl.
 #include "base/full_disk.h"
-#include "base/log.h"
+#include "base/json.h"
+#include "base/log_tap.h"
 #include "base/printable.h"
 #include "infer/generate.h"
 #include "train/listeners.h"
+#include "train/run_events.h"
 #include "train/sample_log.h"
 
 namespace windlass {
@@ -46,11 +48,14 @@ class Sampler : public StepListener {
             });
             text += decoder.finish();
             loop_.log.clear_bar();
-            log_info("sample after step {}: \"{}\" -> \"{}\"", loop_.state.progress.step, excerpt(prompt.text),
+            log_told("sample after step {}: \"{}\" -> \"{}\"", loop_.state.progress.step, excerpt(prompt.text),
                      excerpt(text));
             samples.push_back({prompt.text, std::move(text)});
         }
         write_unless_full([&] { samples_.write(loop_.state.progress.step, samples); });
+        for (const Continuation& each : samples)
+            loop_.events.emit(kSampleEvent,
+                              {{"step", loop_.state.progress.step}, {"prompt", each.prompt}, {"text", each.text}});
     }
 
     LoopState& loop_;

@@ -4,17 +4,19 @@
 #include "base/clock.h"
 #include "base/file_error.h"
 #include "base/full_disk.h"
-#include "base/log.h"
+#include "base/json.h"
+#include "base/log_tap.h"
 #include "base/units.h"
 #include "format/manifest.h"
 #include "state/checkpoint.h"
 #include "train/final_folder.h"
+#include "train/run_events.h"
 
 namespace windlass {
 
 bool Saver::is_asked() {
     // Each request is taken, even if both came.
-    const bool by_control = loop_.control.take_save_request(), by_file = loop_.folder.take_save_request();
+    const bool by_control = loop_.control.take_save_request(), by_file = loop_.folder.take_request(kSaveRequestName);
     const int64_t step = loop_.state.progress.step;
     const bool is_first = step == 1 && loop_.session.config.save_first_step;
     return by_control || by_file || is_first || is_due(loop_.session.config.save_steps, step);
@@ -62,7 +64,10 @@ bool Saver::save() {
     }
     saved_step_ = progress.step;
     prune();
-    log_info("saved {} in {}", checkpoint_path(folder, progress.step), format_seconds(seconds_since(start)));
+    const std::string path = checkpoint_path(folder, progress.step);
+    const double seconds = seconds_since(start);
+    log_told("saved {} in {}", path, format_seconds(seconds));
+    loop_.events.emit(kCheckpointEvent, {{"step", progress.step}, {"folder", path}, {"seconds", seconds}});
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <string>
 
+#include "base/event_stream.h"
 #include "base/file.h"
 #include "session/session.h"
 #include "state/metrics.h"
@@ -20,7 +21,7 @@ class StepLog {
     // Continues after the line of the step that `state` describes, which it makes up for where a kill took it. Where
     // each step is durable its line is as well; else the lines are when a checkpoint is (sync).
     StepLog(FileSystem& files, const Session& session, const std::string& run_folder, const RunProgress& now,
-            bool is_each_durable);
+            bool is_each_durable, EventStream& events);
 
     // A step that is done. What is returned may be changed until the step is written.
     StepMetrics& add(StepMetrics metrics, std::string bottleneck_text);
@@ -49,6 +50,7 @@ class StepLog {
     Progress progress_;
     MetricsWriter metrics_;
     bool is_each_durable_;
+    EventStream& events_;
     std::deque<Note> notes_;  // of steps that are not durable yet, or wait for room on the disk
     bool is_full_ = false;
 };

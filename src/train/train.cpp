@@ -23,8 +23,6 @@
 #include "run/working_store.h"
 #include "session/budget.h"
 #include "session/local_machine.h"
-#include "session/run_text.h"
-#include "session/run_warnings.h"
 #include "session/session.h"
 #include "state/checkpoint.h"
 #include "state/store_masters.h"
@@ -33,6 +31,7 @@
 #include "train/loop.h"
 #include "train/next_commands.h"
 #include "train/references.h"
+#include "train/run_begin.h"
 #include "train/run_yaml.h"
 #include "train/trace_writer.h"
 
@@ -233,14 +232,6 @@ void leave_others(FileSystem& files, const RunFolder& folder, const std::string&
     if (start.from != StartPoint::From::working_store) remove_stores(files, store);
 }
 
-// A run that begins from another run's run.yaml repeats it bit for bit only where all of its identity is the same.
-void tell_of_other_run(FileSystem& files, const Session& session) {
-    const std::string& yaml = session.config.written_in;
-    if (yaml.empty()) return;
-    const std::vector<std::string> others = differs_from_run(files, yaml, session.identity);
-    if (!others.empty()) log_info("not the run that {} was written by: {}", yaml, fmt::join(others, "; "));
-}
-
 // If the run's adapter has been trained already, the base computes them with a fresh adapter, which adds zeros. This
 // engine is gone before the run's own takes its memory, and no kill leaves a run that begins without
 // its adapter.
@@ -264,29 +255,13 @@ References find_references_of_base(FileSystem& files, const Session& session, co
     }
 }
 
-// Its evaluation and its folders are made up for where a stop left them out.
-void tell_if_over(const Session& session, const RunProgress& last) {
-    if (is_over(session, last))
-        log_info("no step is left to train (step {} of {}); what a stop left out of the end is written now", last.step,
-                 session.total_steps());
-}
-
-// The step on which the run ended once is later than any state that is kept.
-void tell_if_repeated(const std::optional<RunState>& ended, const RunProgress& last) {
-    if (ended && ended->progress.step > last.step)
-        log_warning(
-            "final/ is of a run of {} steps, but the newest state to continue from is of step {}: steps {} to "
-            "{} are trained again",
-            ended->progress.step, last.step, last.step + 1, ended->progress.step);
-}
-
 // The steps. What they take of memory is free again when they are over.
 struct StepsDone {
     TrainResult result;
     RunState state;  // that they came to
 };
 StepsDone run_steps(FileSystem& files, const Session& session, RunFolder& folder, const StartPoint& start,
-                    const TrainHooks& hooks, RunControl& control) {
+                    const TraceRequest& trace, RunControl& control, EventStream& events) {
     // The base's log-likelihoods can be computed while the base exists: until the first step, or with an adapter.
     const bool has_stepped = start.resumes() && start.last().progress.step > 0,
                has_base = session.model.adapter.has_value();
@@ -299,10 +274,10 @@ StepsDone run_steps(FileSystem& files, const Session& session, RunFolder& folder
     RunState state = begin(files, session, start, engine);
     std::optional<TrajectoryLog> trajectory = open_trajectory(files, session, folder, start, engine, state);
     if (lacks_references && !has_learnt) references = find_references(files, session, folder, key, engine);
-    TrainLoop loop(files, session, references.value_or(References()), folder, engine, control, std::move(state),
+    TrainLoop loop(files, session, references.value_or(References()), folder, engine, control, events, std::move(state),
                    trajectory ? &*trajectory : nullptr);
     std::optional<TraceWriter> writer;
-    if (!hooks.trace.path.empty()) loop.add(writer.emplace(files, hooks.trace));
+    if (!trace.path.empty()) loop.add(writer.emplace(files, trace));
     TrainResult result = loop.run();
     if (writer) writer->finish();
     return {std::move(result), loop.state()};
@@ -320,28 +295,14 @@ TrainResult end_run(FileSystem& files, const Session& session, const RunFolder& 
     return std::move(result);
 }
 
-// What there is to say before the first step: changes, warnings, the plan.
-void tell_begin(FileSystem& files, const Session& session, const StartPoint& start,
-                const std::vector<std::string>& changed, const std::optional<RunState>& ended) {
-    if (!changed.empty()) log_warning("Resuming with changed settings: {}", fmt::join(changed, "; "));
-    if (start.resumes()) {
-        tell_if_repeated(ended, start.last().progress);
-        tell_if_over(session, start.last().progress);
-    } else {
-        tell_of_other_run(files, session);
-    }
-    session.folder.warn_of_side_files(files);
-    for (const std::string& warning : run_warnings(session)) log_warning("{}", warning);
-    const std::string plan = plan_text(session) + kFits;
-    log_line(LogLevel::info, std::string_view(plan).substr(0, plan.size() - 1));
-}
-
 }  // namespace
 
 TrainResult train(FileSystem& files, const Config& given, const TrainHooks& hooks) {
     std::optional<LogFile> own_log;
     if (hooks.log == nullptr) own_log.emplace();
     RunControl own_control;
+    EventStream own_events;
+    EventStream& events = hooks.events != nullptr ? *hooks.events : own_events;
     const RunRequest request = run_request(given);
     RunFolder folder(files, request);
     const StoreLock store_lock(files, request.store);
@@ -378,20 +339,20 @@ TrainResult train(FileSystem& files, const Config& given, const TrainHooks& hook
     if (branches) begin_branch(files, given, start);
     if (start.log_to) start.logged = state_behind(files, session, folder.path(), start.state, *start.log_to);
     (own_log ? *own_log : *hooks.log).open(folder.file("log.txt"));
+    events.open(folder.file(kEventsName));
     // Before the log is cut: killed in between, the run is still all there.
     if (continues) leave_others(files, folder, request.store, start);
     // After that: a kill in between leaves no state that is later than where the new part begins.
     if (continues) write_run_yaml(files, session, folder, parts);
-    tell_begin(files, session, start, changed, ended);
+    tell_begin(files, session, start, changed, ended, events);
     keep_changed_texts(files, session, folder);
     // An emulated device's memory is the process's too.
     std::optional<EnforcedMemory> enforced;
     if (config.was_given("ram"))
         enforced.emplace(session.request.budgets.ram + session.planned.device_bytes,
                          session.recipe.probes() ? 2 * session.threads : session.threads);  // a log has its own team
-    return end_run(
-        files, session, folder,
-        run_steps(files, session, folder, start, hooks, hooks.control != nullptr ? *hooks.control : own_control));
+    RunControl& control = hooks.control != nullptr ? *hooks.control : own_control;
+    return end_run(files, session, folder, run_steps(files, session, folder, start, hooks.trace, control, events));
 }
 
 }  // namespace windlass

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/event_stream.h"
 #include "base/file.h"
 #include "base/log_file.h"
 #include "config/config.h"
@@ -42,6 +43,7 @@ struct TrainHooks {
     RunControl* control = nullptr;  // null: nothing stops the run, or asks it for a checkpoint
     // Opened for the run's log.txt; null: it is closed again as the run ends, before a caller can say why it failed.
     LogFile* log = nullptr;
+    EventStream* events = nullptr;  // opened for its events.jsonl; null: the file has what happens during the run
     TraceRequest trace;
 };
 

@@ -91,7 +91,7 @@ TEST(JsonErrors, DoNotFollowAResult) {
 TEST(Chat, RefusesJson) {
     Sandbox sandbox;
     const Json error = error_of(sandbox.windlass({"chat", sandbox.model(), "--json"}), kUsage);
-    EXPECT_EQ(error["tries"], Json::array({"windlass generate MODEL --chat --prompt TEXT --json"}));
+    EXPECT_EQ(error["tries"], Json::array({"--json=lines, or windlass generate MODEL --chat --prompt TEXT --json"}));
 }
 
 TEST(Enums, NameThemselvesAndTheNearest) {

@@ -178,10 +178,10 @@ TEST_F(AnswersRun, APlanCountsTheRounds) {
     EXPECT_EQ(once.rounds_most, 1);
     EXPECT_EQ(session.rounds_most, 5);
     EXPECT_THAT(plan_text(session), HasSubstr("at most 5 rounds of "));
-    const Json json = Json::parse(plan_json(session, Json::object(), Json()));
+    const Json json = plan_json(session, Json::object(), Json());
     EXPECT_DOUBLE_EQ(json["step"]["seconds"].get<double>(), 5 * session.planned.step.seconds);
     EXPECT_EQ(json["step"]["rounds"], 5);
-    EXPECT_EQ(Json::parse(plan_json(once, Json::object(), Json()))["step"]["rounds"], 1);
+    EXPECT_EQ(plan_json(once, Json::object(), Json())["step"]["rounds"], 1);
 }
 
 // In every round what has not been written back is applied once more.

@@ -66,6 +66,7 @@ FileRole role_of(const std::string& path) {
         {".lock", FileRole::unread},
         {"log.txt", FileRole::unread},
         {"loss.svg", FileRole::unread},
+        {"/events.jsonl", FileRole::unread},  // what a status says
     };
     for (const auto& [end, role] : roles)
         if (path.ends_with(end)) return role;

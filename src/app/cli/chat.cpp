@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "app/cli/chat.h"
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/log.h"
@@ -19,7 +20,6 @@
 namespace windlass {
 namespace {
 
-constexpr int64_t kLineBytesMax = kMiB;
 constexpr int kHistoryLines = 1000;
 constexpr int64_t kUsualCapacity = 4096;  // keys and values of a model's whole context may be more than its weights
 constexpr int64_t kPromptTokens = 256;    // as generate() feeds them
@@ -49,8 +49,8 @@ class Questions {
             const bool goes_on = line.ends_with('\\');
             if (goes_on) line.pop_back();
             text += line;
-            if (std::ssize(text) > kLineBytesMax)
-                throw UserError(ExitCode::usage, "question", "more than {}", format_bytes(kLineBytesMax));
+            if (std::ssize(text) > kQuestionBytesMax)
+                throw UserError(ExitCode::usage, "question", "more than {}", format_bytes(kQuestionBytesMax));
             if (!goes_on) return true;
             text += '\n';
         }
@@ -71,14 +71,6 @@ class Questions {
 
     bool is_terminal_;
 };
-
-void save(ChatSession& chat, const std::string& path) {
-    if (path.empty()) throw UserError(ExitCode::usage, "/save", "names no file").hint("/save chat.jsonl");
-    std::unique_ptr<File> file = real_files().open(path, {.mode = OpenMode::append});
-    const std::string row = chat.row() + "\n";
-    file->write_at(std::as_bytes(std::span(row)), file->size());
-    log_info("added to {}", path);
-}
 
 // The rest of a line after a command and its spaces; nothing if the line is not this command.
 std::optional<std::string> argument(const std::string& line, std::string_view command) {
@@ -117,7 +109,7 @@ class Chatting {
             while (chat_.undo()) {
             }
         } else if (const auto path = argument(line, "/save")) {
-            save(chat_, *path);
+            save_chat(chat_, *path);
         } else if (argument(line, "/quit") || argument(line, "/exit") || argument(line, "/bye")) {
             is_over_ = true;
         } else if (argument(line, "/help") || argument(line, "/?")) {
@@ -128,18 +120,9 @@ class Chatting {
     }
 
     void answer(const std::string& question) {
-        RunControl control;
-        const ControlledRun running(control, engine_);
-        const SignalScope signals(control);
-        bool was_stopped = false;
-        const ChatAnswer answer = chat_.answer(question, [&](std::string_view text) {
-            print_prose(std::string(text));
-            was_stopped = control.wants_stop();
-            return !was_stopped;
-        });
+        const Reply reply = ask(engine_, chat_, question, print_prose);
         print_prose("\n");
-        if (!answer.result.stopped && !was_stopped)
-            log_info("note: the answer was cut; --max-new-tokens is the longest");
+        if (reply.end == ReplyEnd::length) log_info("note: the answer was cut; --max-new-tokens is the longest");
     }
 
     Engine& engine_;
@@ -150,6 +133,29 @@ class Chatting {
 
 }  // namespace
 
+Reply ask(Engine& engine, ChatSession& chat, const std::string& question,
+          const std::function<void(const std::string& text)>& on_text) {
+    RunControl control;
+    const ControlledRun running(control, engine);
+    const SignalScope signals(control);
+    bool was_stopped = false;
+    ChatAnswer answer = chat.answer(question, [&](std::string_view text) {
+        on_text(std::string(text));
+        was_stopped = control.wants_stop();
+        return !was_stopped;
+    });
+    const ReplyEnd end = was_stopped ? ReplyEnd::interrupt : answer.result.stopped ? ReplyEnd::model : ReplyEnd::length;
+    return {std::move(answer), end};
+}
+
+void save_chat(const ChatSession& chat, const std::string& path) {
+    if (path.empty()) throw UserError(ExitCode::usage, "save", "names no file").hint("/save chat.jsonl");
+    std::unique_ptr<File> file = real_files().open(path, {.mode = OpenMode::append});
+    const std::string row = chat.row() + "\n";
+    file->write_at(std::as_bytes(std::span(row)), file->size());
+    log_info("added to {}", path);
+}
+
 ChatFormat chat_format_of(const Config& config, const Tokenizer& tokenizer) {
     std::optional<ChatFormat> format = open_chat_format(real_files(), config, tokenizer);
     if (!format)
@@ -158,10 +164,10 @@ ChatFormat chat_format_of(const Config& config, const Tokenizer& tokenizer) {
     return *std::move(format);
 }
 
-ExitCode run_chat(const ChatArgs& args) {
-    if (args.json)
-        throw UserError(ExitCode::usage, "--json", "a conversation is prose")
-            .hint("windlass generate MODEL --chat --prompt TEXT --json");
+ExitCode run_chat(const ChatArgs& args, VerbOutput& out) {
+    if (!out.is_text() && !out.has_events())
+        throw UserError(ExitCode::usage, "--json", "a conversation has no single result")
+            .hint("--json=lines, or windlass generate MODEL --chat --prompt TEXT --json");
     const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
     OpenModel opened = open_model(real_files(), config);
     const ChatFormat format = chat_format_of(config, opened.tokenizer);
@@ -182,6 +188,10 @@ ExitCode run_chat(const ChatArgs& args) {
                         .capacity = capacity};
     ChatSession chat(inference.engine(), format, std::move(options));
     if (!args.system.empty()) chat.set_system(args.system);
+    if (out.has_events()) {
+        chat_by_lines(inference.engine(), chat, capacity, out);
+        return ExitCode::ok;
+    }
     const bool is_terminal = ::isatty(STDIN_FILENO) == 1;
     if (is_terminal) log_info("{}, up to {} tokens; /help lists commands", config.model, capacity);
     Chatting(inference.engine(), chat, is_terminal).run();

@@ -1,3 +1,4 @@
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -6,18 +7,13 @@
 
 namespace windlass {
 
-ExitCode run_config(const ConfigArgs& args) {
+ExitCode run_config(const ConfigArgs& args, VerbOutput& out) {
     const Translation translation = translate_config(real_files(), args.file);
-    if (args.json) {
+    if (!out.is_text()) {
         Json dropped = Json::array();
         for (const DroppedKey& each : translation.dropped)
             dropped.push_back({{"key", each.key}, {"reason", each.reason}});
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"from", translation.tool},
-                           {"yaml", translation.yaml},
-                           {"dropped", dropped}})
-                         .dump(2, ' ', false, Json::error_handler_t::replace) +
-                     "\n");
+        out.result({{"from", translation.tool}, {"yaml", translation.yaml}, {"dropped", dropped}});
         return ExitCode::ok;
     }
     print_result(translation.yaml);

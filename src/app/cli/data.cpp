@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -23,6 +24,7 @@
 namespace windlass {
 namespace {
 
+constexpr EventKind kRow{.name = "row"};
 constexpr int64_t kFaultsShown = 20;
 constexpr int kBarColumns = 40;
 
@@ -93,17 +95,19 @@ std::string shown(const Sample& sample, const Tokenizer& tokenizer, bool color) 
     return text;
 }
 
-ExitCode show(const Rows& rows, int64_t count, bool json) {
+ExitCode show(const Rows& rows, int64_t count, VerbOutput& out) {
     const bool color = terminal_style(STDOUT_FILENO).color;
     int64_t number = 0;
     Json list = Json::array();
     const auto visit = [&](Sample&& sample) {
-        if (json) {
+        if (!out.is_text()) {
             Json pieces = Json::array();
             for (const auto& [learned, text] : pieces_of(sample, rows.tokenizer))
                 pieces.push_back({{"learned", learned}, {"text", text}});
-            list.push_back(
-                {{"tokens", sample.ids.size()}, {"learned", sample.trained_count()}, {"pieces", std::move(pieces)}});
+            Json shown = {
+                {"tokens", sample.ids.size()}, {"learned", sample.trained_count()}, {"pieces", std::move(pieces)}};
+            out.tell(kRow, shown);
+            list.push_back(std::move(shown));
             return ++number < count;
         }
         print_prose(fmt::format("--- sample {}: {}, {} of them trained\n", number + 1,
@@ -118,10 +122,7 @@ ExitCode show(const Rows& rows, int64_t count, bool json) {
     }
     notes.log();
     if (number == 0) throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn");
-    if (json)
-        print_result(Json({{"schema_version", kSchemaVersion}, {"samples", std::move(list)}})
-                         .dump(2, ' ', false, Json::error_handler_t::replace) +
-                     "\n");
+    if (!out.is_text()) out.result(out.has_events() ? Json{{"shown", number}} : Json{{"samples", std::move(list)}});
     return ExitCode::ok;
 }
 
@@ -153,7 +154,7 @@ std::string histogram(const std::vector<uint32_t>& sorted) {
     return text;
 }
 
-ExitCode stats(const Rows& rows, bool json) {
+ExitCode stats(const Rows& rows, VerbOutput& out) {
     std::vector<uint32_t> lengths;
     RowsReport report;
     for (const std::string& path : rows.config.train_data)
@@ -165,25 +166,22 @@ ExitCode stats(const Rows& rows, bool json) {
         throw UserError(ExitCode::data, rows.config.train_data.front(), "there is nothing to learn: {}",
                         report.summary());
     std::ranges::sort(lengths);
-    if (json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"rows", report.rows},
-                           {"samples", report.samples},
-                           {"tokens", report.tokens},
-                           {"learned_tokens", report.trained_tokens},
-                           {"malformed", report.malformed},
-                           {"dropped_long", report.dropped_long},
-                           {"dropped_empty", report.dropped_empty},
-                           {"truncated", report.truncated},
-                           {"shortest", lengths.front()},
-                           {"median", percentile(lengths, 50)},
-                           {"p90", percentile(lengths, 90)},
-                           {"p99", percentile(lengths, 99)},
-                           {"longest", lengths.back()},
-                           {"unread_keys", report.notes.unread_keys()},
-                           {"notes", notes_json(report.notes)}})
-                         .dump(2) +
-                     "\n");
+    if (!out.is_text()) {
+        out.result({{"rows", report.rows},
+                    {"samples", report.samples},
+                    {"tokens", report.tokens},
+                    {"learned_tokens", report.trained_tokens},
+                    {"malformed", report.malformed},
+                    {"dropped_long", report.dropped_long},
+                    {"dropped_empty", report.dropped_empty},
+                    {"truncated", report.truncated},
+                    {"shortest", lengths.front()},
+                    {"median", percentile(lengths, 50)},
+                    {"p90", percentile(lengths, 90)},
+                    {"p99", percentile(lengths, 99)},
+                    {"longest", lengths.back()},
+                    {"unread_keys", report.notes.unread_keys()},
+                    {"notes", notes_json(report.notes)}});
         return ExitCode::ok;
     }
     print_result(fmt::format(
@@ -196,7 +194,7 @@ ExitCode stats(const Rows& rows, bool json) {
 }
 
 // Every row that cannot be read, each named.
-ExitCode check(const Rows& rows, bool json) {
+ExitCode check(const Rows& rows, VerbOutput& out) {
     RowsReport report;
     std::vector<std::string> faults;
     RowsOptions options = rows.options();
@@ -206,16 +204,15 @@ ExitCode check(const Rows& rows, bool json) {
     };
     for (const std::string& path : rows.config.train_data)
         report.add(for_each_sample(real_files(), path, options, rows.tokenizer, [](Sample&&) { return true; }));
-    if (json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"rows", report.rows},
-                           {"samples", report.samples},
-                           {"malformed", report.malformed},
-                           {"faults", faults},
-                           {"unread_keys", report.notes.unread_keys()},
-                           {"notes", notes_json(report.notes)}})
-                         .dump(2, ' ', false, Json::error_handler_t::replace) +
-                     "\n");
+    const ExitCode code = report.malformed > 0 || report.samples == 0 ? ExitCode::data : ExitCode::ok;
+    if (!out.is_text()) {
+        out.result({{"rows", report.rows},
+                    {"samples", report.samples},
+                    {"malformed", report.malformed},
+                    {"faults", faults},
+                    {"unread_keys", report.notes.unread_keys()},
+                    {"notes", notes_json(report.notes)}},
+                   code);
     } else {
         std::string text;
         for (const std::string& fault : faults) text += fault + "\n";
@@ -224,25 +221,28 @@ ExitCode check(const Rows& rows, bool json) {
         for (const std::string& note : report.notes.lines()) text += note + "\n";
         print_result(text + report.summary() + "\n");
     }
-    return report.malformed > 0 || report.samples == 0 ? ExitCode::data : ExitCode::ok;
+    return code;
 }
 
 }  // namespace
 
-ExitCode run_data(const DataArgs& args) {
+ExitCode run_data(const DataArgs& args, VerbOutput& out) {
     if (args.what == DataArgs::What::keys) {
-        print_result(row_keys_table());
+        if (out.is_text())
+            print_result(row_keys_table());
+        else
+            out.result({{"text", row_keys_table()}});
         return ExitCode::ok;
     }
     Rows rows = open_rows(args.words);
     open_chats(rows);
     switch (args.what) {
         case DataArgs::What::show:
-            return show(rows, args.samples, args.json);
+            return show(rows, args.samples, out);
         case DataArgs::What::stats:
-            return stats(rows, args.json);
+            return stats(rows, out);
         case DataArgs::What::check:
-            return check(rows, args.json);
+            return check(rows, out);
         case DataArgs::What::keys:
             break;
     }

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -189,13 +190,12 @@ Json machine_json(const Machine& machine) {
     return json;
 }
 
-void print_findings(const DoctorArgs& args, const std::vector<Finding>& found, const Machine& machine) {
-    if (args.json) {
-        Json json = {
-            {"schema_version", kSchemaVersion}, {"verdict", verdict(found)}, {"machine", machine_json(machine)}};
+void print_findings(VerbOutput& out, const std::vector<Finding>& found, const Machine& machine) {
+    if (!out.is_text()) {
+        Json json = {{"verdict", verdict(found)}, {"machine", machine_json(machine)}};
         for (const Finding& f : found)
             json["findings"].push_back({{"name", f.name}, {"value", f.value}, {"advice", f.advice}});
-        return print_result(json.dump(2) + "\n");
+        return out.result(json);
     }
     std::string text;
     for (const Finding& f : found) {
@@ -206,18 +206,20 @@ void print_findings(const DoctorArgs& args, const std::vector<Finding>& found, c
 }
 
 // A machine that is described, not examined.
-ExitCode show_machine(const DoctorArgs& args, const Machine& machine) {
+ExitCode show_machine(const DoctorArgs& args, const Machine& machine, VerbOutput& out) {
     if (!args.save.empty()) write_text_atomic(real_files(), args.save, machine_text(machine));
-    const Json json = {{"schema_version", kSchemaVersion}, {"machine", machine_json(machine)}};
-    print_result(args.json ? json.dump(2) + "\n" : machine_text(machine));
+    if (out.is_text())
+        print_result(machine_text(machine));
+    else
+        out.result({{"machine", machine_json(machine)}});
     return ExitCode::ok;
 }
 
 }  // namespace
 
-ExitCode run_doctor(const DoctorArgs& args) {
+ExitCode run_doctor(const DoctorArgs& args, VerbOutput& out) {
     FileSystem& files = real_files();
-    if (!args.machine.empty()) return show_machine(args, find_machine(files, args.machine));
+    if (!args.machine.empty()) return show_machine(args, find_machine(files, args.machine), out);
     const DeviceId device = parse_device(args.device, "--device");
     static_cast<void>(make_device(device));  // what is not there is said before anything is measured
     if (!args.ssd_dir.empty()) files.make_folders(args.ssd_dir);
@@ -238,7 +240,7 @@ ExitCode run_doctor(const DoctorArgs& args) {
         for (Finding& finding : device_findings(device, machine)) found.push_back(std::move(finding));
     }
     if (!args.save.empty()) write_text_atomic(files, args.save, machine_text(machine));
-    print_findings(args, found, machine);
+    print_findings(out, found, machine);
     return ExitCode::ok;
 }
 

@@ -1,6 +1,7 @@
 #include "infer/evaluate.h"
 
 #include "app/cli/eval.h"
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -119,7 +120,7 @@ InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& len
 
 namespace {
 
-ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
+ExitCode report_loss(OpenModel& opened, const Config& config, VerbOutput& out) {
     FileSystem& files = real_files();
     RowsOptions options = rows_options(config);
     if (!truncation_of(config)) options.truncation = Truncation::right;  // every row counts
@@ -135,15 +136,12 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
         for (int64_t i = first; i < first + count; ++i) samples.push_back({rows.read(chosen[static_cast<size_t>(i)])});
         return samples;
     });
-    if (json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"loss", result.loss()},
-                           {"perplexity", result.perplexity()},
-                           {"rows", result.rows},
-                           {"target_tokens", result.target_tokens},
-                           {"seconds", result.seconds}})
-                         .dump(2) +
-                     "\n");
+    if (!out.is_text()) {
+        out.result({{"loss", result.loss()},
+                    {"perplexity", result.perplexity()},
+                    {"rows", result.rows},
+                    {"target_tokens", result.target_tokens},
+                    {"seconds", result.seconds}});
     } else {
         print_result(fmt::format(
             "loss        {:.6f}\nperplexity  {:.4f}\nrows        {}\ntokens      {}\ntime        {}\n", result.loss(),
@@ -152,7 +150,7 @@ ExitCode report_loss(OpenModel& opened, const Config& config, bool json) {
     return ExitCode::ok;
 }
 
-ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::string& choices, bool json) {
+ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::string& choices, VerbOutput& out) {
     const std::vector<ChoiceRow> rows = read_choice_rows(config, split_choices(choices), opened.tokenizer);
     std::vector<uint32_t> lengths;
     for (const ChoiceRow& row : rows) {
@@ -160,14 +158,11 @@ ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::str
     }
     Inference inference(real_files(), opened, config, eval_shape(config, lengths));
     const ChoiceResult result = evaluate_choices(inference.engine(), rows);
-    if (json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"accuracy", result.accuracy()},
-                           {"rows", result.rows},
-                           {"right", result.right},
-                           {"seconds", result.seconds}})
-                         .dump(2) +
-                     "\n");
+    if (!out.is_text()) {
+        out.result({{"accuracy", result.accuracy()},
+                    {"rows", result.rows},
+                    {"right", result.right},
+                    {"seconds", result.seconds}});
     } else {
         print_result(fmt::format("accuracy  {:.4f}\nright     {} of {}\ntime      {}\n", result.accuracy(),
                                  result.right, result.rows, format_seconds(result.seconds)));
@@ -177,7 +172,7 @@ ExitCode report_accuracy(OpenModel& opened, const Config& config, const std::str
 
 }  // namespace
 
-ExitCode run_eval(const EvalArgs& args) {
+ExitCode run_eval(const EvalArgs& args, VerbOutput& out) {
     std::vector<std::string> words = name_model(args.words);
     for (const std::string& path : args.data) words.push_back("--eval-data=" + path);
     // A shell expands a glob after --data into several words.
@@ -192,15 +187,14 @@ ExitCode run_eval(const EvalArgs& args) {
                                      opened.model.context_length);
     if (!config.task.empty()) {
         if (!args.choices.empty()) throw UserError(ExitCode::usage, "choices", "the task {} has its own", config.task);
-        return report_task(opened, config, args);
+        return report_task(opened, config, args, out);
     }
     if (!args.reference.empty() && objective_of(config) != Objective::dpo)
         throw UserError(ExitCode::usage, "reference", "only objective dpo compares with a model")
             .hint("--objective dpo");
-    if (compares_pairs(objective_of(config))) return report_pairs(opened, config, args);
+    if (compares_pairs(objective_of(config))) return report_pairs(opened, config, args, out);
     if (args.shots > 0) throw UserError(ExitCode::usage, "shots", "only a task has demonstrations").hint("--task");
-    return args.choices.empty() ? report_loss(opened, config, args.json)
-                                : report_accuracy(opened, config, args.choices, args.json);
+    return args.choices.empty() ? report_loss(opened, config, out) : report_accuracy(opened, config, args.choices, out);
 }
 
 }  // namespace windlass

@@ -17,8 +17,8 @@ InferenceShape eval_shape(const Config& config, const std::vector<uint32_t>& len
 void log_rows(const TokenCache& rows, int64_t files);
 
 // How good the model is at config.task.
-ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args);
+ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args, VerbOutput& out);
 // How it judges pairs of answers, by config.objective.
-ExitCode report_pairs(OpenModel& opened, const Config& config, const EvalArgs& args);
+ExitCode report_pairs(OpenModel& opened, const Config& config, const EvalArgs& args, VerbOutput& out);
 
 }  // namespace windlass

@@ -68,35 +68,29 @@ std::vector<double> losses_of(FileSystem& files, OpenModel& model, const Config&
 }
 
 // Without a reference there are no rewards, but likelihoods.
-void print_likelihoods(const PreferenceResult& result, double beta, bool json) {
+void print_likelihoods(const PreferenceResult& result, double beta, VerbOutput& out) {
     const double chosen = result.chosen_reward() / beta, rejected = result.rejected_reward() / beta;
-    if (json)
-        return print_result(Json({{"schema_version", kSchemaVersion},
-                                  {"accuracy", result.accuracy()},
-                                  {"logps/chosen", chosen},
-                                  {"logps/rejected", rejected},
-                                  {"pairs", result.pairs},
-                                  {"seconds", result.seconds}})
-                                .dump(2) +
-                            "\n");
+    if (!out.is_text())
+        return out.result({{"accuracy", result.accuracy()},
+                           {"logps/chosen", chosen},
+                           {"logps/rejected", rejected},
+                           {"pairs", result.pairs},
+                           {"seconds", result.seconds}});
     print_result(fmt::format(
         "accuracy        {:.4f} of pairs have the likelier answer chosen\nlogps/chosen    {:.4f}\nlogps/rejected  "
         "{:.4f}\npairs           {}\ntime            {}\n",
         result.accuracy(), chosen, rejected, result.pairs, format_seconds(result.seconds)));
 }
 
-void print_rewards(const PreferenceResult& result, bool json) {
-    if (json)
-        return print_result(Json({{"schema_version", kSchemaVersion},
-                                  {"loss", result.loss()},
-                                  {"rewards/chosen", result.chosen_reward()},
-                                  {"rewards/rejected", result.rejected_reward()},
-                                  {"rewards/margins", result.margin()},
-                                  {"rewards/accuracies", result.accuracy()},
-                                  {"pairs", result.pairs},
-                                  {"seconds", result.seconds}})
-                                .dump(2) +
-                            "\n");
+void print_rewards(const PreferenceResult& result, VerbOutput& out) {
+    if (!out.is_text())
+        return out.result({{"loss", result.loss()},
+                           {"rewards/chosen", result.chosen_reward()},
+                           {"rewards/rejected", result.rejected_reward()},
+                           {"rewards/margins", result.margin()},
+                           {"rewards/accuracies", result.accuracy()},
+                           {"pairs", result.pairs},
+                           {"seconds", result.seconds}});
     print_result(
         fmt::format("loss                {:.6f}\nrewards/chosen      {:.6f}\nrewards/rejected    {:.6f}\n"
                     "rewards/margins     {:.6f}\nrewards/accuracies  {:.4f}\npairs               {}\n"
@@ -107,7 +101,7 @@ void print_rewards(const PreferenceResult& result, bool json) {
 
 }  // namespace
 
-ExitCode report_pairs(OpenModel& opened, const Config& config, const EvalArgs& args) {
+ExitCode report_pairs(OpenModel& opened, const Config& config, const EvalArgs& args, VerbOutput& out) {
     FileSystem& files = real_files();
     const PreferenceAttrs attrs = *preference_of(config);
     const bool is_dpo = attrs.kind == PreferenceAttrs::Kind::dpo;
@@ -120,9 +114,9 @@ ExitCode report_pairs(OpenModel& opened, const Config& config, const EvalArgs& a
     Inference inference(files, opened, config, eval_shape(config, rows.lengths()));
     const PreferenceResult result = evaluate_pairs(inference.engine(), attrs, rows.rows(), rows.reader(), references);
     if (is_dpo && references.empty())
-        print_likelihoods(result, attrs.beta, args.json);
+        print_likelihoods(result, attrs.beta, out);
     else
-        print_rewards(result, args.json);
+        print_rewards(result, out);
     return ExitCode::ok;
 }
 

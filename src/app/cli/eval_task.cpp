@@ -24,22 +24,17 @@ std::string demonstrations(const TaskSpec& task, const Config& config, int64_t s
     return read_demonstrations(real_files(), task, config.train_data, rows);
 }
 
-void print_choices(const TaskSet& set, const ChoiceResult& result, bool json) {
+void print_choices(const TaskSet& set, const ChoiceResult& result, VerbOutput& out) {
     const double loss = result.loss_sum / static_cast<double>(result.target_tokens);
     const std::vector<LabelCount> labels = count_labels(set, result);
-    if (json) {
-        Json made = {{"schema_version", kSchemaVersion},
-                     {"task", set.task.name},
-                     {"metric", "accuracy"},
-                     {"accuracy", result.accuracy()},
-                     {"rows", result.rows},
-                     {"right", result.right},
-                     {"loss", loss},
+    if (!out.is_text()) {
+        Json made = {{"task", set.task.name},    {"metric", "accuracy"},  {"accuracy", result.accuracy()},
+                     {"rows", result.rows},      {"right", result.right}, {"loss", loss},
                      {"seconds", result.seconds}};
         for (const LabelCount& each : labels)
             made["labels"].push_back(
                 {{"label", each.label}, {"rows", each.rows}, {"chosen", each.chosen}, {"right", each.right}});
-        return print_result(made.dump(2) + "\n");
+        return out.result(made);
     }
     std::string text = fmt::format(
         "task      {}\naccuracy  {:.4f}\nright     {} of {}\nloss      {:.6f} of the right candidates' tokens\n",
@@ -50,14 +45,13 @@ void print_choices(const TaskSet& set, const ChoiceResult& result, bool json) {
     print_result(text + fmt::format("time      {}\n", format_seconds(result.seconds)));
 }
 
-void print_answers(const TaskSet& set, const AnswerResult& result, bool json) {
+void print_answers(const TaskSet& set, const AnswerResult& result, VerbOutput& out) {
     const std::string metric(name_of(set.task.metric));
-    if (json) {
-        const Json made = {
-            {"schema_version", kSchemaVersion}, {"task", set.task.name}, {"metric", metric},
-            {metric, result.score()},           {"rows", result.rows},   {"new_tokens", result.new_tokens},
-            {"seconds", result.seconds}};
-        return print_result(made.dump(2) + "\n");
+    if (!out.is_text()) {
+        const Json made = {{"task", set.task.name},           {"metric", metric},
+                           {metric, result.score()},          {"rows", result.rows},
+                           {"new_tokens", result.new_tokens}, {"seconds", result.seconds}};
+        return out.result(made);
     }
     print_result(fmt::format("task         {}\n{:<13}{:.4f}\nrows         {}\nnew tokens   {}\ntime         {}\n",
                              set.task.name, metric, result.score(), result.rows, result.new_tokens,
@@ -84,7 +78,7 @@ TaskSpec task_of(const OpenModel& opened, const Config& config) {
 
 }  // namespace
 
-ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args) {
+ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& args, VerbOutput& out) {
     const TaskSpec task = task_of(opened, config);
     const std::vector<std::string>& paths = config.eval_data;
     const TaskOptions options{.max_length = config.max_length,
@@ -96,14 +90,14 @@ ExitCode report_task(OpenModel& opened, const Config& config, const EvalArgs& ar
     log_info("{}: {}", task.name, set.report.summary());
     if (task.has_candidates()) {
         Inference inference(real_files(), opened, config, eval_shape(config, set.all_lengths()));
-        print_choices(set, evaluate_choices(inference.engine(), set.rows, task.score), args.json);
+        print_choices(set, evaluate_choices(inference.engine(), set.rows, task.score), out);
         return ExitCode::ok;
     }
     const int64_t capacity = answer_capacity(set, opened.model.context_length);
     Inference inference(real_files(), opened, config,
                         {.sequence_lengths = {1}, .schedules = answer_requests(capacity)});
     const int64_t vocab = std::min<int64_t>(opened.tokenizer.vocab_size(), opened.model.vocab);
-    print_answers(set, evaluate_answers(inference.engine(), set, opened.tokenizer, vocab, capacity), args.json);
+    print_answers(set, evaluate_answers(inference.engine(), set, opened.tokenizer, vocab, capacity), out);
     return ExitCode::ok;
 }
 

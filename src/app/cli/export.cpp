@@ -1,12 +1,13 @@
 #include "persist/export.h"
 
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/units.h"
 
 namespace windlass {
 
-ExitCode run_export(const ExportArgs& args) {
+ExitCode run_export(const ExportArgs& args, VerbOutput& out) {
     ExportOptions options{
         .source = args.source, .model = args.model, .target = args.target, .overwrite = args.overwrite};
     if (!args.dtype.empty()) {
@@ -21,7 +22,7 @@ ExitCode run_export(const ExportArgs& args) {
     if (args.merged == "computed") options.form = OutputForm::merged_as_computed;
     if (!args.max_shard_size.empty()) options.shard_bytes_max = parse_bytes(args.max_shard_size, "--max-shard-size");
     const ExportResult result = export_model(real_files(), options);
-    print_folder(args.json, args.target, result.from, result.step, result.bytes);
+    print_folder(out, args.target, result.from, result.step, result.bytes);
     return ExitCode::ok;
 }
 

@@ -1,9 +1,9 @@
 #include "app/cli/failure.h"
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
-#include "app/cli/verbs.h"
-#include "app/cli/words.h"
 #include "base/json.h"
 
 namespace windlass {
@@ -72,6 +72,8 @@ void part_place(Parts& parts) {
     parts.text = parts.text.substr(end + 2);
 }
 
+}  // namespace
+
 Json failure_json(ExitCode code, const std::string& message) {
     Parts parts;
     for (std::string_view rest = message; !rest.empty();) {
@@ -84,26 +86,11 @@ Json failure_json(ExitCode code, const std::string& message) {
     const std::string inner = parts.text.substr(0, parts.text.find(": "));
     if (parts.place == "configuration" && inner.size() < parts.text.size() && inner.find(' ') == std::string::npos)
         part_place(parts);
-    return {{"schema_version", kSchemaVersion},
-            {"error",
-             {{"code", static_cast<int>(code)},
-              {"kind", kind_of(code)},
-              {"place", parts.place},
-              {"text", parts.text},
-              {"tries", parts.tries}}}};
-}
-
-}  // namespace
-
-bool asks_for_json(std::span<const char* const> words) {
-    return std::ranges::any_of(words, [](std::string_view word) { return word == "--json" || word == "--json=true"; });
-}
-
-void print_failure(ExitCode code, const std::string& message) {
-    try {
-        print_result(failure_json(code, message).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-    } catch (const MachineError&) {
-    }
+    return {{"code", static_cast<int>(code)},
+            {"kind", kind_of(code)},
+            {"place", parts.place},
+            {"text", parts.text},
+            {"tries", parts.tries}};
 }
 
 }  // namespace windlass

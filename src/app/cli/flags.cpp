@@ -7,15 +7,6 @@
 namespace windlass {
 namespace {
 
-CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name, bool& json) {
-    CLI::App* verb = app.add_subcommand(name);
-    verb->set_help_flag("-h,--help", "Print this help");
-    verb->set_help_all_flag("--help-all", "Print this help with all settings")->group("");
-    verb->add_flag("--json", json, "Print the result, or the error, as JSON");
-    verb->add_flag("-q,--quiet", args.quiet, "Print warnings and errors only");
-    return verb;
-}
-
 // A word that is one of a few, in any case; any other is refused with all of them, and the nearest.
 CLI::Validator one_of(std::string place, std::vector<std::string_view> names) {
     const auto choose = [place = std::move(place), names = std::move(names)](std::string& word) -> std::string {
@@ -27,6 +18,16 @@ CLI::Validator one_of(std::string place, std::vector<std::string_view> names) {
             .hint(place.starts_with("--") ? fmt::format("{} {}", place, most_likely) : std::string(most_likely));
     };
     return CLI::Validator(choose, "");
+}
+
+CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name) {
+    CLI::App* verb = app.add_subcommand(name);
+    verb->set_help_flag("-h,--help", "Print this help");
+    verb->set_help_all_flag("--help-all", "Print this help with all settings")->group("");
+    verb->add_flag("--json", args.json, "Print the result, or the error, as JSON; =lines: events, one on each line")
+        ->check(one_of("--json", {"true", "false", "lines"}));
+    verb->add_flag("-q,--quiet", args.quiet, "Print warnings and errors only");
+    return verb;
 }
 
 // Verbs whose further words are all configuration.
@@ -50,7 +51,7 @@ void takes_sampling(CLI::App* verb, Args& args, const char* usual_length) {
 }
 
 void add_data_verb(CLI::App& app, Arguments& args) {
-    CLI::App* data = add_verb(app, args, "data", args.data.json);
+    CLI::App* data = add_verb(app, args, "data");
     takes_config(data);
     data->add_option("what", args.data_what, "show, stats, check or keys")
         ->required()
@@ -60,14 +61,14 @@ void add_data_verb(CLI::App& app, Arguments& args) {
 }
 
 void add_config_verbs(CLI::App& app, Arguments& args) {
-    CLI::App* plan = add_verb(app, args, "plan", args.plan.json);
+    CLI::App* plan = add_verb(app, args, "plan");
     takes_config(plan);
     plan->add_flag("--alone", args.plan.alone, "Leave out the comparison with other settings (faster)");
     plan->add_option("--compare-seconds", args.plan.compare_seconds, "Longest comparison; 0: until it is complete [20]")
         ->check(CLI::Range(0.0, 1e6));
     plan->add_flag("--no-plan-cache", args.plan.no_plan_cache, "Search again, even if a plan is kept");
     plan->add_option("--trace", args.plan.trace, "Write the predicted step as a Chrome trace")->type_name("FILE");
-    CLI::App* train = add_verb(app, args, "train", args.train.json);
+    CLI::App* train = add_verb(app, args, "train");
     takes_config(train);
     train->add_option("--trace", args.train.trace, "Write the first and last step as a Chrome trace")
         ->type_name("FILE");
@@ -76,7 +77,7 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
         ->check(CLI::PositiveNumber)
         ->expected(1, 16);
     train->add_flag("--dry-run", args.train.dry_run, "Check the configuration, print it and exit");
-    CLI::App* eval = add_verb(app, args, "eval", args.eval.json);
+    CLI::App* eval = add_verb(app, args, "eval");
     takes_config(eval);
     eval->add_option("--data", args.eval.data, "Rows to evaluate on: files, folders, patterns")
         ->allow_extra_args(false);
@@ -84,14 +85,13 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     eval->add_option("--reference", args.eval.reference, "Reference model of objective dpo [an adapter's base]");
     eval->add_option("--shots", args.eval.shots, "Rows of train_data shown in front of each prompt of a task [0]")
         ->check(CLI::Range(int64_t{0}, int64_t{1024}));
-    CLI::App* generate = add_verb(app, args, "generate", args.generate.json);
+    CLI::App* generate = add_verb(app, args, "generate");
     takes_config(generate);
     generate->add_option("--prompt", args.generate.prompt, "Text to continue; - reads it from stdin")->required();
     generate->add_flag("--chat", args.generate.chat, "The prompt is a message for the chat template");
     takes_sampling(generate, args.generate, "128");
-    CLI::App* chat = add_verb(app, args, "chat", args.chat.json);
+    CLI::App* chat = add_verb(app, args, "chat");
     takes_config(chat);
-    chat->get_option("--json")->group("");  // known, and refused: run_chat says why
     chat->add_option("--system", args.chat.system, "The system's message, before the conversation");
     takes_sampling(chat, args.chat, "1024");
     add_data_verb(app, args);
@@ -107,8 +107,16 @@ void takes_ignored_keys(CLI::App* verb, std::vector<std::string>& keys) {
         });
 }
 
+void add_run_verbs(CLI::App& app, Arguments& args) {
+    CLI::App* status = add_verb(app, args, "status");
+    status->add_option("run", args.status.run, "Folder of the run")->required();
+    status->add_flag("-f,--follow", args.status.follow, "Print a line for each step until it ends");
+    CLI::App* runs = add_verb(app, args, "runs");
+    runs->add_option("folder", args.runs.folder, "Folder to search, and those below it [.]");
+}
+
 void add_other_verbs(CLI::App& app, Arguments& args) {
-    CLI::App* to_export = add_verb(app, args, "export", args.to_export.json);
+    CLI::App* to_export = add_verb(app, args, "export");
     to_export
         ->add_option("source", args.to_export.source,
                      "RUN, RUN:STEP, or a checkpoint's folder; for a GGUF file a model's too")
@@ -133,7 +141,7 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
         ->check(one_of("--merged", {"base", "computed"}))
         ->excludes(delta);
     to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
-    CLI::App* replay = add_verb(app, args, "replay", args.replay.json);
+    CLI::App* replay = add_verb(app, args, "replay");
     replay->add_option("base", args.replay.base, "Model folder that the run started from")->required();
     replay->add_option("log", args.replay.log, "The run's trajectory.wlt")->required();
     replay->add_option("--to", args.replay.target, "Folder to write, or a GGUF file: NAME.gguf")->required();
@@ -145,11 +153,11 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
         ->check(CLI::Range(1, 1024));
     replay->add_flag("--overwrite", args.replay.overwrite, "Replace the target");
     takes_ignored_keys(replay, args.replay.ignored_keys);
-    CLI::App* inspect = add_verb(app, args, "inspect", args.inspect.json);
+    CLI::App* inspect = add_verb(app, args, "inspect");
     inspect->add_option("model", args.inspect.model, "Model folder")->required();
     inspect->add_flag("--tensors", args.inspect.tensors, "List every tensor");
     takes_ignored_keys(inspect, args.inspect.ignored_keys);
-    CLI::App* doctor = add_verb(app, args, "doctor", args.doctor.json);
+    CLI::App* doctor = add_verb(app, args, "doctor");
     doctor->add_option("--ssd,--ssd-dir", args.doctor.ssd_dir, "Folder whose drive is examined too");
     doctor->add_option("--device", args.doctor.device, "cuda or cuda:N: this device and its link are measured too");
     doctor->add_option("--threads", args.doctor.threads, "Threads to measure with")->check(CLI::Range(1, 1024));
@@ -159,15 +167,16 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     CLI::App* config = app.add_subcommand("config");
     config->set_help_flag("-h,--help", "Print this help");
     config->require_subcommand(1);
-    CLI::App* from = add_verb(*config, args, "from", args.config.json);
+    CLI::App* from = add_verb(*config, args, "from");
     from->add_option("file", args.config.file, "The other tool's file")->required();
-    add_verb(app, args, "version", args.version.json);
+    add_verb(app, args, "version");
 }
 
 }  // namespace
 
 void add_verbs(CLI::App& app, Arguments& args) {
     add_config_verbs(app, args);
+    add_run_verbs(app, args);
     add_other_verbs(app, args);
 }
 

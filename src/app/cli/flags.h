@@ -14,8 +14,11 @@ namespace windlass {
 
 struct Arguments {
     bool quiet = false;
+    std::string json;  // as result_form_of understands it
     PlanArgs plan;
     TrainArgs train;
+    StatusArgs status;
+    RunsArgs runs;
     EvalArgs eval;
     GenerateArgs generate;
     ChatArgs chat;
@@ -26,7 +29,6 @@ struct Arguments {
     InspectArgs inspect;
     DoctorArgs doctor;
     ConfigArgs config;
-    VersionArgs version;
 };
 
 // Verbs and their flags. What follows on the command line of a verb with configuration is left over, as words.

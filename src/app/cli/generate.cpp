@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "app/cli/chat.h"
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -18,6 +19,7 @@
 namespace windlass {
 namespace {
 
+constexpr EventKind kText{.name = "text"};
 constexpr int64_t kPromptBytesMax = 16 * kMiB;
 
 std::string read_prompt(const std::string& prompt) {
@@ -45,7 +47,7 @@ void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
 
 }  // namespace
 
-ExitCode run_generate(const GenerateArgs& args) {
+ExitCode run_generate(const GenerateArgs& args, VerbOutput& out) {
     const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
     OpenModel opened = open_model(real_files(), config);
     const std::string prompt = read_prompt(args.prompt);
@@ -69,7 +71,8 @@ ExitCode run_generate(const GenerateArgs& args) {
     std::string text;
     const auto take = [&](const std::string& piece) {
         text += piece;
-        if (!args.json) print_prose(piece);
+        if (out.is_text()) print_prose(piece);
+        if (!piece.empty()) out.tell(kText, {{"delta", piece}});
     };
     const GenerateOptions options{.max_new_tokens = new_tokens,
                                   .sampling = {args.temperature, args.top_k, args.top_p},
@@ -82,16 +85,13 @@ ExitCode run_generate(const GenerateArgs& args) {
     });
     if (!stop.is_over()) take(stop.push(decoder.finish()));
     take(stop.finish());
-    if (args.json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"prompt", prompt},
-                           {"text", text},
-                           {"ids", result.ids},
-                           {"stopped", result.stopped || stop.is_over()},
-                           {"prefill_seconds", result.prefill_seconds},
-                           {"decode_seconds", result.decode_seconds}})
-                         .dump(2, ' ', false, Json::error_handler_t::replace) +
-                     "\n");
+    if (!out.is_text()) {
+        out.result({{"prompt", prompt},
+                    {"text", text},
+                    {"ids", result.ids},
+                    {"stopped", result.stopped || stop.is_over()},
+                    {"prefill_seconds", result.prefill_seconds},
+                    {"decode_seconds", result.decode_seconds}});
     } else {
         print_result("\n");
     }

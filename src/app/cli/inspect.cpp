@@ -1,3 +1,4 @@
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -104,9 +105,8 @@ std::string text_of(const Inspection& found, const InspectArgs& args) {
     return text + "\n" + aligned_table(rows);
 }
 
-std::string json_of(const Inspection& found, const InspectArgs& args) {
-    Json json = {{"schema_version", kSchemaVersion},
-                 {"folder", found.folder.path()},
+Json json_of(const Inspection& found, const InspectArgs& args) {
+    Json json = {{"folder", found.folder.path()},
                  {"model_type", found.folder.config().model_type()},
                  {"supported", found.model.has_value()},
                  {"bytes", found.folder.total_bytes()},
@@ -136,15 +136,19 @@ std::string json_of(const Inspection& found, const InspectArgs& args) {
                                    {"shape", std::vector<int64_t>(dims.begin(), dims.end())},
                                    {"bytes", t.bytes}});
     }
-    return json.dump(2) + "\n";
+    return json;
 }
 
 }  // namespace
 
-ExitCode run_inspect(const InspectArgs& args) {
+ExitCode run_inspect(const InspectArgs& args, VerbOutput& out) {
     const Inspection found = inspect(model_folder(args.model), args.ignored_keys);
-    print_result(args.json ? json_of(found, args) : text_of(found, args));
-    return found.model ? ExitCode::ok : ExitCode::model;
+    const ExitCode code = found.model ? ExitCode::ok : ExitCode::model;
+    if (out.is_text())
+        print_result(text_of(found, args));
+    else
+        out.result(json_of(found, args), code);
+    return code;
 }
 
 }  // namespace windlass

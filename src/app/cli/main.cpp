@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
-#include "app/cli/failure.h"
 #include "app/cli/flags.h"
 #include "app/cli/help.h"
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/activity.h"
@@ -26,24 +26,26 @@ DataArgs::What data_what_of(const std::string& name) {
     return name == "keys" ? DataArgs::What::keys : DataArgs::What::show;
 }
 
-ExitCode dispatch(const CLI::App& app, Arguments& args, LogFile& log) {
+ExitCode dispatch(const CLI::App& app, Arguments& args, VerbOutput& out, LogFile& log) {
     if (args.quiet) set_log_level(LogLevel::warning);
     const CLI::App* verb = app.get_subcommands().front();
     const std::string& name = verb->get_name();
     const std::vector<std::string> words = verb->remaining();
     args.data.what = data_what_of(args.data_what);
-    if (name == "plan") return args.plan.words = words, run_plan(args.plan);
-    if (name == "train") return args.train.words = words, run_train(args.train, log);
-    if (name == "eval") return args.eval.words = words, run_eval(args.eval);
-    if (name == "generate") return args.generate.words = words, run_generate(args.generate);
-    if (name == "chat") return args.chat.words = words, run_chat(args.chat);
-    if (name == "data") return args.data.words = words, run_data(args.data);
-    if (name == "export") return run_export(args.to_export);
-    if (name == "replay") return run_replay(args.replay);
-    if (name == "inspect") return run_inspect(args.inspect);
-    if (name == "doctor") return run_doctor(args.doctor);
-    if (name == "config") return run_config(args.config);
-    return run_version(args.version);
+    if (name == "plan") return args.plan.words = words, run_plan(args.plan, out);
+    if (name == "train") return args.train.words = words, run_train(args.train, out, log);
+    if (name == "status") return run_status(args.status, out);
+    if (name == "runs") return run_runs(args.runs, out);
+    if (name == "eval") return args.eval.words = words, run_eval(args.eval, out);
+    if (name == "generate") return args.generate.words = words, run_generate(args.generate, out);
+    if (name == "chat") return args.chat.words = words, run_chat(args.chat, out);
+    if (name == "data") return args.data.words = words, run_data(args.data, out);
+    if (name == "export") return run_export(args.to_export, out);
+    if (name == "replay") return run_replay(args.replay, out);
+    if (name == "inspect") return run_inspect(args.inspect, out);
+    if (name == "doctor") return run_doctor(args.doctor, out);
+    if (name == "config") return run_config(args.config, out);
+    return run_version(out);
 }
 
 // The words as the parser takes them: "help VERB" is "VERB --help", "--version" is the verb.
@@ -63,7 +65,7 @@ ExitCode print_help(const CLI::App& app, bool whole) {
     return ExitCode::ok;
 }
 
-ExitCode run(int argc, char** argv, LogFile& log) {
+ExitCode run(int argc, char** argv, VerbOutput& out, LogFile& log) {
     CLI::App app("", "windlass");
     Arguments args;
     app.set_help_flag("-h,--help", "Print this help");
@@ -85,14 +87,32 @@ ExitCode run(int argc, char** argv, LogFile& log) {
         throw UserError(ExitCode::usage, "command line", "{}", error.what())
             .hint(first.starts_with('-') ? "windlass --help" : fmt::format("windlass {} --help", first));
     }
-    return dispatch(app, args, log);
+    return dispatch(app, args, out, log);
 }
 
-// On stderr for people, and on stdout for a program that asked for JSON.
-int fail(bool json, ExitCode code, const std::string& message) {
-    log_line(LogLevel::error, message);
-    if (json) print_failure(code, message);
-    return static_cast<int>(code);
+// How the program ends where a verb throws.
+ExitCode fail(VerbOutput& out, ExitCode code, const std::string& message) {
+    out.fail(code, message);
+    return code;
+}
+
+ExitCode run_or_fail(int argc, char** argv, VerbOutput& out) {
+    LogFile log;  // of a run, whose failure is told in it too
+    try {
+        take_signals();  // before any other thread
+        const TerminalStyle style = terminal_style(2);
+        const ActivityDisplay display({style.interactive, style.color, style.columns});
+        const ExitCode code = run(argc, argv, out, log);
+        out.finish(code);
+        return code;
+    } catch (const Error& error) {
+        return fail(out, error.code(), error.what());
+    } catch (const std::bad_alloc&) {
+        return fail(out, ExitCode::no_fit,
+                    "memory: the system refuses more. Try: a larger --ram, or a smaller --per-device-train-batch-size");
+    } catch (const std::exception& error) {
+        return fail(out, ExitCode::internal, fmt::format("internal: {}", error.what()));
+    }
 }
 
 }  // namespace
@@ -101,19 +121,8 @@ int fail(bool json, ExitCode code, const std::string& message) {
 int main(int argc, char** argv) {
     using namespace windlass;
     hold_standard_descriptors();  // before anything is opened
-    const bool json = asks_for_json({argv + 1, static_cast<size_t>(std::max(argc, 1) - 1)});
-    LogFile log;  // of a run, whose failure is told in it too
-    try {
-        take_signals();  // before any other thread
-        const TerminalStyle style = terminal_style(2);
-        const ActivityDisplay display({style.interactive, style.color, style.columns});
-        return static_cast<int>(run(argc, argv, log));
-    } catch (const Error& error) {
-        return fail(json, error.code(), error.what());
-    } catch (const std::bad_alloc&) {
-        return fail(json, ExitCode::no_fit,
-                    "memory: the system refuses more. Try: a larger --ram, or a smaller --per-device-train-batch-size");
-    } catch (const std::exception& error) {
-        return fail(json, ExitCode::internal, fmt::format("internal: {}", error.what()));
-    }
+    const std::string verb = argc > 1 ? argv[1] : "";
+    if (verb == "train") outlive_readers();  // a run has more to lose than they
+    VerbOutput out(result_form_of({argv + 1, static_cast<size_t>(std::max(argc, 1) - 1)}), verb);
+    return static_cast<int>(run_or_fail(argc, argv, out));
 }

@@ -18,7 +18,7 @@ constexpr std::string_view kServe =
 constexpr std::string_view kAnswer = "windlass generate RUN --prompt TEXT, or windlass chat RUN";
 constexpr std::string_view kTrainVerb = "windlass train";
 constexpr std::string_view kMerge = "windlass export RUN --to FOLDER";
-constexpr std::string_view kLogs = "tail -f RUN/log.txt, or RUN/metrics.jsonl, a line for each step";
+constexpr std::string_view kLogs = "windlass status RUN --follow, or tail -f RUN/log.txt";
 constexpr std::string_view kDownload = "hf download MODEL";
 constexpr std::string_view kCalibrate = "windlass doctor";
 constexpr std::string_view kNoPage = "there is no page to watch a run in yet";
@@ -60,11 +60,9 @@ constexpr OtherVerb kOtherVerbs[] = {
     {"web", kLogs, kNoPage},
     {"dashboard", kLogs, kNoPage},
     {"tensorboard", "tensorboard --logdir RUN"},
-    {"status", kLogs, "there is no list of runs yet"},
-    {"runs", "ls runs: a run is a folder", "there is no list of runs yet"},
-    {"list", "ls runs: a run is a folder", "there is no list of runs yet"},
-    {"ps", "ls runs: a run is a folder", "there is no list of runs yet"},
-    {"watch", kLogs},
+    {"list", "windlass runs"},
+    {"ps", "windlass runs"},
+    {"watch", "windlass status RUN --follow"},
     {"log", kLogs},
     {"logs", kLogs},
     {"completion", "windlass --help", "there is no completion for shells yet"},

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -16,9 +17,13 @@
 #include "session/session.h"
 #include "session/signals.h"
 #include "train/progress.h"
+#include "train/run_events.h"
 
 namespace windlass {
 namespace {
+
+constexpr EventKind kMethod{.name = "method"};
+constexpr EventKind kCheaper{.name = "cheaper"};
 
 void write_trace(const std::string& path, const Session& session) {
     const Schedule& schedule = leading_schedule(session.planned.schedules);
@@ -29,15 +34,14 @@ void write_trace(const std::string& path, const Session& session) {
 }
 
 // A refusal names what else would fit. Each of these is a plan of its own, so that a person reads the refusal first.
-ExitCode refuse(const UserError& refusal, const Config& config, const PlanArgs& args, KeptPlans kept) {
-    if (args.alone) throw refusal;
+ExitCode refuse(const UserError& refusal, const Config& config, KeptPlans kept, const VerbOutput& out) {
     std::string message = refusal.what();
-    if (!args.json) log_line(LogLevel::error, message);
+    if (out.is_text()) log_line(LogLevel::error, message);
     find_others_that_fit(real_files(), config, kept, [&](const std::string& words) {
         message += fmt::format("{}{}", kNextWayOut, words);
-        if (!args.json) log_more(fmt::format("{}{}", kNextWayOut.substr(1), words));
+        if (out.is_text()) log_more(fmt::format("{}{}", kNextWayOut.substr(1), words));
     });
-    if (args.json) throw Error(refusal.code(), message);
+    if (!out.is_text()) throw Error(refusal.code(), message);
     return refusal.code();
 }
 
@@ -109,18 +113,26 @@ void print_comparison(const Session& session, const PlanArgs& args, const Patien
     print_result(rest + not_reached_line(comparison, args, patience) + kFits);
 }
 
-void print_comparison_json(const Session& session, const Patience& patience) {
+// As events each row when it is found, else all of them with the plan.
+void tell_comparison(const Session& session, const Patience& patience, VerbOutput& out) {
     const Countdown countdown;
+    const RunCosts costs = run_costs(session);
     const ComparisonView view{
+        .method = [&](const MethodAdvice& each) { out.tell(kMethod, method_json(each, costs)); },
+        .cheaper = [&](const Cheaper& each) { out.tell(kCheaper, cheaper_json(each)); },
         .wait = [&](int64_t done, int64_t count) { countdown.draw(done, count, patience.seconds_left()); }};
     const Comparison comparison =
         compare(session, methods_to_compare(session), view, {.should_stop = [&] { return patience.is_over(); }});
-    print_result(plan_json(session, comparison_json(session, comparison), compared_json(comparison)));
+    const Json rows = comparison_json(session, comparison), reached = compared_json(comparison);
+    if (out.has_events())
+        out.result({{"fits", true}, {"advised", rows["advised"]}, {"compared", reached}});
+    else
+        out.result(plan_json(session, rows, reached));
 }
 
 }  // namespace
 
-ExitCode run_plan(const PlanArgs& args) {
+ExitCode run_plan(const PlanArgs& args, VerbOutput& out) {
     const Config config = config_from_words(args.words, ConfigUse::plan);
     log_info("planning {} for {} on {}", config.method, config.model,
              config.machine.empty() ? "this machine" : config.machine);
@@ -130,23 +142,28 @@ ExitCode run_plan(const PlanArgs& args) {
         planned.emplace(prepare_session(real_files(), config, std::nullopt, ConfigUse::plan, kept));
     } catch (const UserError& error) {
         if (error.code() != ExitCode::no_fit) throw;
-        return refuse(error, config, args, kept);
+        if (args.alone) throw;
+        return refuse(error, config, kept, out);
     }
     const Session& session = *planned;
     for (const std::string& warning : run_warnings(session)) log_warning("{}", warning);
     if (!args.trace.empty()) write_trace(args.trace, session);
     // Many plans are compared with this one, so it is shown before.
-    if (!args.json) print_result(plan_text(session));
+    if (out.is_text()) print_result(plan_text(session));
+    out.tell(kPlanEvent, plan_json(session, Json(), Json()));
     if (args.alone) {
-        print_result(args.json ? plan_json(session, Json(), Json()) : kFits);
+        if (out.is_text())
+            print_result(kFits);
+        else
+            out.result(out.has_events() ? Json{{"fits", true}} : plan_json(session, Json(), Json()));
         return ExitCode::ok;
     }
     const Patience patience(args.compare_seconds);  // from the line below on, Ctrl-C keeps what was found
     log_info("comparing with other methods and settings; --alone skips that");
-    if (args.json)
-        print_comparison_json(session, patience);
-    else
+    if (out.is_text())
         print_comparison(session, args, patience);
+    else
+        tell_comparison(session, patience, out);
     return ExitCode::ok;
 }
 

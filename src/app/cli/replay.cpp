@@ -1,11 +1,12 @@
 #include "persist/replay.h"
 
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 
 namespace windlass {
 
-ExitCode run_replay(const ReplayArgs& args) {
+ExitCode run_replay(const ReplayArgs& args, VerbOutput& out) {
     // A wrong flag is named before a missing folder.
     const auto type = gguf_type_of_flag(args.type);
     const ReplayResult result = replay_log(real_files(), {.base = model_folder(args.base),
@@ -16,7 +17,7 @@ ExitCode run_replay(const ReplayArgs& args) {
                                                           .step = args.step,
                                                           .overwrite = args.overwrite,
                                                           .threads = args.threads});
-    print_folder(args.json, args.target, args.log, result.step, result.bytes);
+    print_folder(out, args.target, args.log, result.step, result.bytes);
     return ExitCode::ok;
 }
 

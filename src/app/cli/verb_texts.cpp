@@ -40,7 +40,19 @@ constexpr VerbText kTexts[] = {
                  "  windlass train --model M --train-data rows.jsonl --output-dir runs/first\n"
                  "  windlass train runs/first/run.yaml --resume\n",
      .notes = "Ctrl-C, SIGTERM, SIGHUP or SIGUSR2 finishes the step and saves; Ctrl-C twice stops at once. SIGUSR1, or "
-              "making the file OUTPUT_DIR/save, saves."},
+              "making the file OUTPUT_DIR/save, saves; the file OUTPUT_DIR/stop ends the run as Ctrl-C does."},
+    {.verb = "status",
+     .sentence = "Says how a run is doing: its step, loss, speed and end.",
+     .usage = "RUN [flags]",
+     .examples = "  windlass status runs/first\n"
+                 "  windlass status runs/first --follow && windlass chat runs/first/final\n",
+     .notes = "With --follow it prints a line when something changes, until the run ends, and then ends with its exit "
+              "code. It reads the run's folder, and changes nothing."},
+    {.verb = "runs",
+     .sentence = "Lists the runs in a folder and below it.",
+     .usage = "[FOLDER] [flags]",
+     .examples = "  windlass runs\n"
+                 "  windlass runs runs --json\n"},
     {.verb = "eval",
      .sentence = "Measures the loss of a model over rows, or its answers to a task.",
      .usage = "MODEL --data ROWS [run.yaml] [key=value ...]",

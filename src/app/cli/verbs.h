@@ -1,6 +1,7 @@
 // verbs.h: what each verb of the command line does, free of the parser.
 //
-// Results go to stdout, messages to stderr. A verb returns the exit code, or throws an Error, which main() prints once.
+// Results go to stdout (output.h), messages to stderr. A verb returns the exit code, or throws an Error, which main()
+// prints once.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,7 @@
 namespace windlass {
 
 class LogFile;
-
-inline constexpr int kSchemaVersion = 1;  // of every JSON output
+class VerbOutput;
 
 // Verbs that take configuration: words are a file, key=value and --key value (config/config.h).
 struct PlanArgs {
@@ -23,19 +23,28 @@ struct PlanArgs {
     bool alone = false;           // nothing is compared with it
     double compare_seconds = 20;  // that the comparison may take; 0: as long as it takes
     bool no_plan_cache = false;
-    bool json = false;
 };
-ExitCode run_plan(const PlanArgs& args);
+ExitCode run_plan(const PlanArgs& args, VerbOutput& out);
 
 struct TrainArgs {
     std::vector<std::string> words;
     std::string trace;                 // file to write steps to as they ran; empty: none
     std::vector<int64_t> trace_steps;  // which; empty: the first and the last
     bool dry_run = false;
-    bool json = false;
 };
 // `log` is opened for the run.
-ExitCode run_train(const TrainArgs& args, LogFile& log);
+ExitCode run_train(const TrainArgs& args, VerbOutput& out, LogFile& log);
+
+struct StatusArgs {
+    std::string run;      // its folder
+    bool follow = false;  // until it ends, and then with its exit code
+};
+ExitCode run_status(const StatusArgs& args, VerbOutput& out);
+
+struct RunsArgs {
+    std::string folder = ".";
+};
+ExitCode run_runs(const RunsArgs& args, VerbOutput& out);
 
 struct EvalArgs {
     std::vector<std::string> words;  // MODEL first, then configuration
@@ -43,9 +52,8 @@ struct EvalArgs {
     std::string choices;    // candidates separated by '|'
     int64_t shots = 0;      // demonstrations in front of a task's prompts
     std::string reference;  // the reference model of dpo
-    bool json = false;
 };
-ExitCode run_eval(const EvalArgs& args);
+ExitCode run_eval(const EvalArgs& args, VerbOutput& out);
 
 struct GenerateArgs {
     std::vector<std::string> words;  // MODEL first, then configuration
@@ -56,9 +64,8 @@ struct GenerateArgs {
     double top_p = 1;
     bool chat = false;               // the prompt is a message, put into the model's chat template
     std::vector<std::string> stops;  // texts that end it
-    bool json = false;
 };
-ExitCode run_generate(const GenerateArgs& args);
+ExitCode run_generate(const GenerateArgs& args, VerbOutput& out);
 
 struct ChatArgs {
     std::vector<std::string> words;  // MODEL first, then configuration
@@ -68,27 +75,24 @@ struct ChatArgs {
     int64_t top_k = 0;
     double top_p = 1;
     std::vector<std::string> stops;
-    bool json = false;
 };
-ExitCode run_chat(const ChatArgs& args);
+ExitCode run_chat(const ChatArgs& args, VerbOutput& out);
 
 struct DataArgs {
     enum class What : uint8_t { show, stats, check, keys };
     What what = What::show;
     std::vector<std::string> words;  // configuration
     int64_t samples = 3;
-    bool json = false;
 };
-ExitCode run_data(const DataArgs& args);
+ExitCode run_data(const DataArgs& args, VerbOutput& out);
 
 struct ExportArgs {
     std::string source, model, target, dtype, type, max_shard_size;
     std::string merged;  // "base" or "computed"; empty: not merged
     bool delta = false;
     bool overwrite = false;
-    bool json = false;
 };
-ExitCode run_export(const ExportArgs& args);
+ExitCode run_export(const ExportArgs& args, VerbOutput& out);
 
 struct ReplayArgs {
     std::string base, log, target, type;
@@ -96,17 +100,15 @@ struct ReplayArgs {
     std::optional<int64_t> step;
     int threads = 0;
     bool overwrite = false;
-    bool json = false;
 };
-ExitCode run_replay(const ReplayArgs& args);
+ExitCode run_replay(const ReplayArgs& args, VerbOutput& out);
 
 struct InspectArgs {
     std::string model;
     std::vector<std::string> ignored_keys;  // of its config.json
     bool tensors = false;
-    bool json = false;
 };
-ExitCode run_inspect(const InspectArgs& args);
+ExitCode run_inspect(const InspectArgs& args, VerbOutput& out);
 
 struct DoctorArgs {
     std::string ssd_dir;
@@ -114,19 +116,14 @@ struct DoctorArgs {
     int threads = 0;
     std::string save;     // file to write the machine to; empty: none
     std::string machine;  // a file or profile to print instead of measuring
-    bool json = false;
 };
-ExitCode run_doctor(const DoctorArgs& args);
+ExitCode run_doctor(const DoctorArgs& args, VerbOutput& out);
 
 struct ConfigArgs {
     std::string file;  // of another tool
-    bool json = false;
 };
-ExitCode run_config(const ConfigArgs& args);
+ExitCode run_config(const ConfigArgs& args, VerbOutput& out);
 
-struct VersionArgs {
-    bool json = false;
-};
-ExitCode run_version(const VersionArgs& args);
+ExitCode run_version(VerbOutput& out);
 
 }  // namespace windlass

@@ -1,3 +1,4 @@
+#include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
@@ -11,26 +12,23 @@ namespace windlass {
 
 const char* commit_text();  // cmake/commit.cmake
 
-ExitCode run_version(const VersionArgs& args) {
+ExitCode run_version(VerbOutput& out) {
     const std::string kernels(isa_name(cpu_isa())), products = product_library(), commit = commit_text();
     const bool has_cuda = find_cuda_runtime() != nullptr;
     std::vector<std::string_view> presets;
     for (const EmbeddedText& preset : preset_texts()) presets.push_back(preset.name);
     std::vector<std::string_view> tasks;
     for (const EmbeddedText& task : task_texts()) tasks.push_back(task.name);
-    if (args.json) {
-        print_result(Json({{"schema_version", kSchemaVersion},
-                           {"version", WINDLASS_VERSION},
-                           {"commit", commit.empty() ? Json() : Json(commit)},
-                           {"compiler", __VERSION__},
-                           {"kernels", kernels},
-                           {"products", products},
-                           {"devices", has_cuda ? Json::array({"cpu", "cuda"}) : Json::array({"cpu"})},
-                           {"cuda", {{"built", has_cuda}, {"text", cuda_build()}}},
-                           {"presets", presets},
-                           {"tasks", tasks}})
-                         .dump(2) +
-                     "\n");
+    if (!out.is_text()) {
+        out.result({{"version", WINDLASS_VERSION},
+                    {"commit", commit.empty() ? Json() : Json(commit)},
+                    {"compiler", __VERSION__},
+                    {"kernels", kernels},
+                    {"products", products},
+                    {"devices", has_cuda ? Json::array({"cpu", "cuda"}) : Json::array({"cpu"})},
+                    {"cuda", {{"built", has_cuda}, {"text", cuda_build()}}},
+                    {"presets", presets},
+                    {"tasks", tasks}});
     } else {
         print_result(fmt::format(
             "windlass {}\ncommit {}\ncompiler {}\nkernels {}\nproducts {}\ncuda {}{}\npresets {}\ntasks {}\n",

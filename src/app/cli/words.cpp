@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "app/cli/verbs.h"
+#include "app/cli/output.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -114,13 +114,13 @@ std::optional<GgufType> gguf_type_of_flag(const std::string& name) {
     return type;
 }
 
-void print_folder(bool json, const std::string& folder, const std::string& from, std::optional<int64_t> step,
+void print_folder(VerbOutput& out, const std::string& folder, const std::string& from, std::optional<int64_t> step,
                   int64_t bytes) {
     const std::string of = step ? fmt::format("step {} of ", *step) : "";
-    if (!json) return print_result(fmt::format("{}: {}{}, {}\n", folder, of, from, format_bytes(bytes)));
-    Json result = {{"schema_version", kSchemaVersion}, {"folder", folder}, {"from", from}, {"bytes", bytes}};
+    if (out.is_text()) return print_result(fmt::format("{}: {}{}, {}\n", folder, of, from, format_bytes(bytes)));
+    Json result = {{"folder", folder}, {"from", from}, {"bytes", bytes}};
     if (step) result["step"] = *step;
-    print_result(result.dump(2) + "\n");
+    out.result(result);
 }
 
 }  // namespace windlass

@@ -10,6 +10,8 @@
 
 namespace windlass {
 
+class VerbOutput;
+
 // Reads and checks; notes are logged.
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use);
 
@@ -30,7 +32,7 @@ void print_prose(const std::string& text);
 // Text whose control characters are escaped already, but for colours of ours.
 void print_colored(const std::string& text);
 // A model folder that was written: these bytes, the weights after this step of a run, where one is known.
-void print_folder(bool json, const std::string& folder, const std::string& from, std::optional<int64_t> step,
+void print_folder(VerbOutput& out, const std::string& folder, const std::string& from, std::optional<int64_t> step,
                   int64_t bytes);
 
 }  // namespace windlass
