@@ -129,10 +129,16 @@ TEST(Calibrate, TakesNoMoreThanHalfOfASmallDrive) {
     EXPECT_THROW(calibrate_disk(files, "/drive", machine), MachineError);
 }
 
+// A calibration takes seconds: two tests share this one.
+const Machine& measured_without_drive() {
+    static const Machine machine = calibrate_machine(real_files(), "", 1, ProbeMemory::small);
+    return machine;
+}
+
 TEST(Calibrate, CopiesLessWhereMemoryIsShort) {
     EXPECT_LT(probe_memory(ProbeMemory::small), probe_memory(ProbeMemory::usual));
     if (is_sanitized()) GTEST_SKIP() << "FillsEveryRate measures the same";
-    const Machine machine = calibrate_machine(real_files(), "", 1, ProbeMemory::small);
+    const Machine& machine = measured_without_drive();
     EXPECT_GT(machine.memory_bytes_per_s, 0);
     EXPECT_GT(machine.checksum_bytes_per_s, 0);
 }
@@ -160,7 +166,7 @@ TEST(Calibrate, MeasuresTheKernelsOfAModel) {
 
 TEST(Calibrate, LeavesADriveOutWhereThereIsNone) {
     if (is_sanitized()) GTEST_SKIP() << "FillsEveryRate measures the same, and a drive";
-    const Machine machine = calibrate_machine(real_files(), "", 1);
+    const Machine& machine = measured_without_drive();
     EXPECT_EQ(machine.disk_bytes, 0);
     EXPECT_EQ(machine.disk_read_bytes_per_s, 0);
     EXPECT_EQ(machine.drives, 0);
