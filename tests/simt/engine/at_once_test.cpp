@@ -58,6 +58,7 @@ TEST(CudaAtOnce, LearnsWhatTheCpuLearns) {
     const Golden golden("gpt2");
     const std::array<TestBatch, 2> batches = batches_of(golden);
     for (const char* const method : {"lomo", "adalomo"}) {
+        if (is_second_run() && method[0] == 'a') continue;  // NeverChangesABit has AdaLomo with masters
         EngineOptions options = at_once_options(method, true);
         options.plan = at_once({.policy = "in_memory", .device = {.kind = DeviceKind::cuda, .own_memory = true}});
         const Outcome cuda = run_steps(golden, batches, options);
