@@ -47,12 +47,12 @@ class Decompressor {
     virtual std::string_view next() = 0;
 };
 
-// Through zlib: libarchive ignores gzip's checksums and what follows its data. Members that follow each
-// other are one text, as for gzip.
+// Through zlib. Members that follow each other are one text, as for gzip.
 std::unique_ptr<Decompressor> make_gzip_decompressor(FileBlocks& blocks);
-// Through liblzma: libarchive lets a file ask for any memory.
+// Through liblzma, which takes 256 MiB at most for a file's dictionary.
 std::unique_ptr<Decompressor> make_xz_decompressor(FileBlocks& blocks);
-// Through libarchive, which takes 128 MiB at most for a file's window.
+// Through libzstd, which takes 128 MiB at most for a file's window. Frames that follow each other are one text, and
+// skippable frames hold none of it.
 std::unique_ptr<Decompressor> make_zstd_decompressor(FileBlocks& blocks);
 
 }  // namespace windlass

@@ -1,7 +1,7 @@
-#include <archive.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 #include <cerrno>
-#include <exception>
 
 #include "base/error.h"
 #include "rows/decompress.h"
@@ -9,79 +9,63 @@
 namespace windlass {
 namespace {
 
-struct FreeArchive {
-    void operator()(archive* opened) const { archive_read_free(opened); }
+// A file's window takes memory: 8 MiB after the strongest of zstd's usual settings, but a file may ask for 2 GiB.
+constexpr int kWindowLogMax = 27;
+
+struct FreeZstd {
+    void operator()(ZSTD_DCtx* made) const { ZSTD_freeDCtx(made); }
 };
 
-// One stream through libarchive's filters; its "raw" format takes what comes out as it is.
+Damage damage_of_zstd(size_t result) {
+    switch (ZSTD_getErrorCode(result)) {
+        case ZSTD_error_frameParameter_windowTooLarge:
+            return {fmt::format("they ask for a window of more than {} MiB", (int64_t{1} << kWindowLogMax) >> 20),
+                    kDecompressFirst};
+        case ZSTD_error_checksum_wrong:
+            return {"they are damaged, as their checksum says"};
+        case ZSTD_error_prefix_unknown:
+            return {"something else follows them"};
+        default:
+            return {fmt::format("they are damaged: {}", ZSTD_getErrorName(result))};
+    }
+}
+
 class ZstdDecompressor : public Decompressor {
   public:
-    explicit ZstdDecompressor(FileBlocks& blocks) : blocks_(blocks), archive_(archive_read_new()) {
-        if (!archive_) throw MachineError("archive_read_new", blocks.path(), ENOMEM);
-        const int filter = archive_read_support_filter_zstd(archive_.get());
-        // ARCHIVE_WARN: it would start a program of that name.
-        if (filter != ARCHIVE_OK)
-            throw UserError(ExitCode::data, blocks.path(), "this libarchive does not read zstd")
-                .hint("decompress the file first");
-        archive_read_support_format_raw(archive_.get());
-        archive_read_support_format_empty(archive_.get());
+    explicit ZstdDecompressor(FileBlocks& blocks)
+        : blocks_(blocks), stream_(ZSTD_createDCtx()), text_(kTextBytes, '\0') {
+        if (!stream_) throw MachineError("ZSTD_createDCtx", blocks.path(), ENOMEM);
+        const size_t result = ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kWindowLogMax);
+        WINDLASS_CHECK(ZSTD_isError(result) == 0, "ZSTD_DCtx_setParameter: {}", ZSTD_getErrorName(result));
     }
 
     std::string_view next() override {
-        if (!is_open_) open();
-        const void* bytes = nullptr;
-        size_t count = 0;
-        la_int64_t offset = 0;
-        while (!is_finished_ && count == 0) {
-            const int result = archive_read_data_block(archive_.get(), &bytes, &count, &offset);
-            check(result);
-            is_finished_ = result == ARCHIVE_EOF;
+        ZSTD_outBuffer out{text_.data(), text_.size(), 0};
+        while (!is_finished_ && out.pos == 0) {
+            if (in_.pos == in_.size) refill();
+            const bool is_end = in_.size == 0;
+            is_finished_ = is_end && is_between_frames_;
+            if (is_finished_) break;
+            // At the end of the file too: text may wait that had no room in the call before.
+            const size_t result = ZSTD_decompressStream(stream_.get(), &out, &in_);
+            if (ZSTD_isError(result) != 0) throw damage_of_zstd(result);
+            is_between_frames_ = result == 0;
+            if (is_end && out.pos == 0 && !is_between_frames_) throw Damage{"the file ends before they do"};
         }
-        return is_finished_ ? std::string_view() : std::string_view(static_cast<const char*>(bytes), count);
+        return std::string_view(text_).substr(0, out.pos);
     }
 
   private:
-    void open() {
-        is_open_ = true;
-        check(archive_read_open(archive_.get(), this, nullptr, read_block, nullptr));
-        archive_entry* entry = nullptr;
-        const int result = archive_read_next_header(archive_.get(), &entry);
-        check(result);
-        is_finished_ = result == ARCHIVE_EOF;
-        // Filters are stacked as long as what comes out looks compressed.
-        constexpr int kFilters = 2;  // the compression, and the file
-        const int filters = archive_filter_count(archive_.get());
-        if (filters < kFilters) throw Damage{"they do not begin as they should"};
-        if (filters > kFilters)
-            throw UserError(ExitCode::data, blocks_.path(), "is compressed more than once").hint("decompress it once");
-    }
-
-    void check(int result) const {
-        if (failure_) std::rethrow_exception(failure_);
-        if (result == ARCHIVE_OK || result == ARCHIVE_EOF) return;
-        const char* const text = archive_error_string(archive_.get());
-        const std::string what = text != nullptr ? text : "they are damaged";
-        if (what.find("too much memory") != std::string::npos) throw Damage{what, kDecompressFirst};
-        throw Damage{what};
-    }
-
-    // No exception may pass through C.
-    static la_ssize_t read_block(archive*, void* self, const void** bytes) {
-        auto& me = *static_cast<ZstdDecompressor*>(self);
-        try {
-            const std::span<const std::byte> block = me.blocks_.next();
-            *bytes = block.data();
-            return static_cast<la_ssize_t>(block.size());
-        } catch (...) {
-            me.failure_ = std::current_exception();
-            return -1;
-        }
+    void refill() {
+        const std::span<const std::byte> block = blocks_.next();
+        in_ = {block.data(), block.size(), 0};
     }
 
     FileBlocks& blocks_;
-    std::unique_ptr<archive, FreeArchive> archive_;
-    bool is_open_ = false, is_finished_ = false;
-    std::exception_ptr failure_;
+    std::unique_ptr<ZSTD_DCtx, FreeZstd> stream_;
+    std::string text_;
+    ZSTD_inBuffer in_{nullptr, 0, 0};
+    bool is_between_frames_ = false, is_finished_ = false;
 };
 
 }  // namespace

@@ -77,8 +77,8 @@ TEST_P(Compressed, WhatFollowsIsRefused) {
 TEST_P(Compressed, NoFlippedBitChangesARow) {
     std::string whole = packed(kRows);
     if (GetParam().compression == Compression::zstd) {
-        // One frame of one block as it stands, with the checksum that zstd's own program writes and libarchive does
-        // not.
+        // One frame of one block as it stands, with the checksum that zstd's own program writes and
+        // ZSTD_compress does not.
         const std::string text = kRows;
         const uint64_t sum = XXH64(text.data(), text.size(), 0);
         const uint32_t header = static_cast<uint32_t>(text.size() << 3 | 1);
@@ -261,6 +261,50 @@ TEST(Xz, AsksForBoundedMemory) {
     EXPECT_EQ(refusal_of("rows.jsonl.xz", with_dictionary(kDictionaryOf64MiB)), "read");
     EXPECT_THAT(refusal_of("rows.jsonl.xz", with_dictionary(kDictionaryOf4GiB)),
                 AllOf(HasSubstr("they ask for more than 256.00 MiB of memory"), HasSubstr("Try: decompress the file")));
+}
+
+TEST(Zstd, SkippableFramesAreNoText) {
+    const std::string skipped = std::string("\x53\x2A\x4D\x18\x03\0\0\0", 8) + "abc";
+    const auto packed = [](std::string_view text) { return compressed(text, Compression::zstd); };
+    const std::string bytes = packed("{\"text\": \"o") + skipped + skipped + packed("ne\"}\n{}\n") + skipped;
+    EXPECT_EQ(rows_in("rows.jsonl.zst", bytes), rows_in("rows.jsonl", "{\"text\": \"one\"}\n{}\n"));
+    for (size_t cut = 1; cut < skipped.size(); ++cut)
+        EXPECT_THAT(refusal_of("rows.jsonl.zst", bytes.substr(0, bytes.size() - cut)),
+                    HasSubstr("the file ends before they do"))
+            << cut;
+}
+
+// The second byte after a frame's mark is the size of its window.
+TEST(Zstd, AsksForBoundedMemory) {
+    const auto with_window = [](int window_log) {
+        const std::string text = kRows;
+        const uint32_t header = static_cast<uint32_t>(text.size() << 3 | 1);
+        std::string bytes("\x28\xB5\x2F\xFD\0", 5);
+        bytes += static_cast<char>((window_log - 10) << 3);
+        return bytes.append(reinterpret_cast<const char*>(&header), 3).append(text);
+    };
+    EXPECT_EQ(rows_in("rows.jsonl.zst", with_window(27)), rows_in("rows.jsonl", kRows));
+    for (const int window_log : {28, 31, 41})
+        EXPECT_THAT(
+            refusal_of("rows.jsonl.zst", with_window(window_log)),
+            AllOf(HasSubstr("they ask for a window of more than 128 MiB"), HasSubstr("Try: decompress the file")))
+            << window_log;
+}
+
+// Blocks of the file end anywhere in its frames, and text waits where the room for it is full.
+TEST(Zstd, ManyFramesOfManyBlocksAreOneText) {
+    std::string text, bytes;
+    for (int frame = 0; frame < 9; ++frame) {
+        const std::string part = random_bytes(200'000 + frame) + std::string(size_t{1} << 18, 'a');
+        text += part;
+        bytes += compressed(part, Compression::zstd);
+    }
+    int64_t read_bytes = 0;
+    const auto source = make_byte_source(std::make_unique<CountingFile>(bytes, read_bytes), Compression::zstd);
+    std::string block, all;
+    while (source->read(block, 1)) all += block;
+    EXPECT_TRUE(all == text);
+    EXPECT_EQ(read_bytes, std::ssize(bytes) + 8);  // its mark, too
 }
 
 TEST(DataKind, ComesFromTheEndOfTheName) {

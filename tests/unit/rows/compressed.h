@@ -1,10 +1,10 @@
-// compressed.h: texts as compressed files hold them, made by libarchive.
+// compressed.h: texts as compressed files hold them.
 #pragma once
 
-#include <archive.h>
-#include <archive_entry.h>
+#include <lzma.h>
+#include <zlib.h>
+#include <zstd.h>
 
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -13,35 +13,55 @@
 
 namespace windlass::fixtures {
 
-inline std::string compressed(std::string_view text, Compression compression) {
-    std::string out;
-    const auto append = [](archive*, void* target, const void* bytes, size_t count) {
-        static_cast<std::string*>(target)->append(static_cast<const char*>(bytes), count);
-        return static_cast<la_ssize_t>(count);
-    };
-    const std::unique_ptr<archive, int (*)(archive*)> writer(archive_write_new(), archive_write_free);
-    const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
-    const auto must = [&](int result) {
-        WINDLASS_CHECK(result == ARCHIVE_OK, "libarchive: {}", archive_error_string(writer.get()));
-    };
-    archive* const to = writer.get();
-    if (compression == Compression::gzip) must(archive_write_add_filter_gzip(to));
-    if (compression == Compression::zstd) must(archive_write_add_filter_zstd(to));
-    if (compression == Compression::xz) {
-        must(archive_write_add_filter_xz(to));
-        // A dictionary of 256 KiB: one of 8 MiB takes longer to clear than a short text to read.
-        must(archive_write_set_filter_option(to, "xz", "compression-level", "0"));
-    }
-    must(archive_write_set_format_raw(to));
-    must(archive_write_set_bytes_in_last_block(to, 1));  // no padding
-    must(archive_write_open(to, &out, nullptr, append, nullptr));
-    archive_entry_set_pathname(entry.get(), "text");
-    archive_entry_set_filetype(entry.get(), AE_IFREG);
-    must(archive_write_header(to, entry.get()));
-    const la_ssize_t written = archive_write_data(to, text.data(), text.size());
-    WINDLASS_CHECK(written == static_cast<la_ssize_t>(text.size()), "libarchive wrote {}", written);
-    must(archive_write_close(to));
+inline std::string gzip_of(std::string_view text) {
+    constexpr int kGzip = 16 + MAX_WBITS, kMemory = 8;
+    z_stream stream{};
+    int result = deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, kMemory, Z_DEFAULT_STRATEGY);
+    WINDLASS_CHECK(result == Z_OK, "deflateInit2 answers {}", result);
+    std::string out(deflateBound(&stream, text.size()), '\0');
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream.avail_in = static_cast<uInt>(text.size());
+    stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream.avail_out = static_cast<uInt>(out.size());
+    result = deflate(&stream, Z_FINISH);
+    WINDLASS_CHECK(result == Z_STREAM_END, "deflate answers {}", result);
+    out.resize(stream.total_out);
+    deflateEnd(&stream);
     return out;
+}
+
+inline std::string xz_of(std::string_view text) {
+    std::string out(lzma_stream_buffer_bound(text.size()), '\0');
+    size_t bytes = 0;
+    // Preset 0, a dictionary of 256 KiB: one of 8 MiB takes longer to clear than a short text to read.
+    const lzma_ret result =
+        lzma_easy_buffer_encode(0, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()),
+                                text.size(), reinterpret_cast<uint8_t*>(out.data()), &bytes, out.size());
+    WINDLASS_CHECK(result == LZMA_OK, "lzma_easy_buffer_encode answers {}", static_cast<int>(result));
+    out.resize(bytes);
+    return out;
+}
+
+inline std::string zstd_of(std::string_view text) {
+    std::string out(ZSTD_compressBound(text.size()), '\0');
+    const size_t bytes = ZSTD_compress(out.data(), out.size(), text.data(), text.size(), ZSTD_CLEVEL_DEFAULT);
+    WINDLASS_CHECK(ZSTD_isError(bytes) == 0, "ZSTD_compress: {}", ZSTD_getErrorName(bytes));
+    out.resize(bytes);
+    return out;
+}
+
+inline std::string compressed(std::string_view text, Compression compression) {
+    switch (compression) {
+        case Compression::gzip:
+            return gzip_of(text);
+        case Compression::xz:
+            return xz_of(text);
+        case Compression::zstd:
+            return zstd_of(text);
+        case Compression::none:
+            break;
+    }
+    return std::string(text);
 }
 
 }  // namespace windlass::fixtures
