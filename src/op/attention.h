@@ -63,6 +63,8 @@ struct AttentionWeightLoops {
     void (*write_rows)(const float* from, const float* factors, bool add, Rows<Weight> to);
     // products [count] of x's rows with y's
     void (*dots)(Rows<const Weight> x, Rows<const Weight> y, float* products);
+    // The first row that holds an infinity or a NaN; x.count: none does.
+    int64_t (*first_fault)(Rows<const Weight> x);
     // sums [size] += weights [count] times rows
     void (*mix)(const Weight* weights, Rows<const Weight> rows, float* sums);
 };

@@ -3,6 +3,7 @@
 // the query heads of its group add to them in ascending order.
 #include <cstring>
 
+#include "op/attention_faults.h"
 #include "op/attention_tiles.h"
 #include "op/gemm.h"
 
@@ -64,26 +65,29 @@ class BackwardPiece {
         cap_scores(tiles_.attrs(), scores);
         gemm_single({.a = v, .b = grad, .c = tile_at(DType::f32, space_.dp), .transpose_b = true});
         const Tensor p = tile_at(q.dtype, space_.p), ds = tile_at(q.dtype, space_.ds);
+        const auto seeing = seeing_keys(tile, keys);
         if (q.dtype == DType::f32) {
-            weigh(attention_loops().wide, tile, keys, p.row_stride);
+            weigh(attention_loops().wide, seeing.data(), keys, p.row_stride);
         } else {
-            weigh(attention_loops().narrow, tile, keys, p.row_stride);
+            weigh(attention_loops().narrow, seeing.data(), keys, p.row_stride);
         }
-        gemm_single({.a = p, .b = grad, .c = key_rows(space_.dv, keys), .accumulate = true});
-        gemm_single({.a = ds, .b = q, .c = key_rows(space_.dk, keys), .accumulate = true});
-        gemm_single({.a = ds,
-                     .b = k,
-                     .c = Tensor(DType::f32, {tile.count, head_size_}, space_.dq),
-                     .transpose_a = true,
-                     .accumulate = keys.begin > tile.keys_begin});
+        const SeenRange queries = seen_by_all(std::span(seeing).first(static_cast<size_t>(keys.count)));
+        const auto seen = seen_by_queries(tile, keys);
+        mix_seen({.a = p, .b = grad, .c = key_rows(space_.dv, keys), .accumulate = true}, queries);
+        mix_seen({.a = ds, .b = q, .c = key_rows(space_.dk, keys), .accumulate = true}, queries);
+        mix_seen({.a = ds,
+                  .b = k,
+                  .c = Tensor(DType::f32, {tile.count, head_size_}, space_.dq),
+                  .transpose_a = true,
+                  .accumulate = keys.begin > tile.keys_begin},
+                 seen_by_all(std::span(seen).first(static_cast<size_t>(tile.count))));
     }
 
     template <typename Weight>
-    void weigh(const AttentionWeightLoops<Weight>& loops, const QueryTile& tile, KeyTile keys, int64_t stride) {
-        const auto seen = seeing_keys(tile, keys);
+    void weigh(const AttentionWeightLoops<Weight>& loops, const SeenRange* seeing, KeyTile keys, int64_t stride) {
         const auto scale = static_cast<float>(tiles_.attrs().scale),
                    softcap = static_cast<float>(tiles_.attrs().softcap);
-        loops.backward({keys.count, stride, scale, seen.data(), space_.scores, softcap}, space_.dp, log_sum_.data(),
+        loops.backward({keys.count, stride, scale, seeing, space_.scores, softcap}, space_.dp, log_sum_.data(),
                        delta_.data(), reinterpret_cast<Weight*>(space_.p), reinterpret_cast<Weight*>(space_.ds));
     }
 

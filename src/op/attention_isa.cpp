@@ -194,6 +194,20 @@ void dots(Rows<const Number> x, Rows<const Number> y, float* products) {
 }
 
 template <typename Number>
+int64_t first_fault(Rows<const Number> x) {
+    for (int64_t row = 0; row < x.count; ++row) {
+        const Number* const numbers = x.data + row * x.stride;
+        Floats zeros = kNone;  // x - x: zero, or NaN
+        int64_t i = 0;
+        for (; i + kLanes <= x.size; i += kLanes) zeros += load(numbers + i) - load(numbers + i);
+        float zero = sum_of_lanes(zeros);
+        for (; i < x.size; ++i) zero += load_one(numbers + i) - load_one(numbers + i);
+        if (zero != 0) return row;
+    }
+    return x.count;
+}
+
+template <typename Number>
 void mix(const Number* weights, Rows<const Number> rows, float* sums) {
     for (int64_t row = 0; row < rows.count; ++row) {
         const Number* from = rows.data + row * rows.stride;
@@ -225,8 +239,9 @@ void cap(float scale, float softcap, float* x, int64_t n) {
 
 extern const AttentionLoops kAttentionLoops = {
     .narrow = {softmax<uint16_t>, backward<uint16_t>, tangent<uint16_t>, write_rows<uint16_t>, dots<uint16_t>,
-               mix<uint16_t>},
-    .wide = {softmax<float>, backward<float>, tangent<float>, write_rows<float>, dots<float>, mix<float>},
+               first_fault<uint16_t>, mix<uint16_t>},
+    .wide = {softmax<float>, backward<float>, tangent<float>, write_rows<float>, dots<float>, first_fault<float>,
+             mix<float>},
     .add_scaled = add_scaled,
     .scale = scale_all,
     .cap = cap,

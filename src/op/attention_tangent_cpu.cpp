@@ -1,6 +1,7 @@
 // The exact tangent of attention. With p = softmax(scale q k^T) and c = scale (dq k^T + q dk^T), which has the slope of
 // the softcap as a factor where there is one:
 //   dO = (p * (c - sum_keys p c)) v + p dv = (p * c) v + p dv - (sum_keys p c) O
+#include "op/attention_faults.h"
 #include "op/attention_tiles.h"
 #include "op/gemm.h"
 
@@ -55,12 +56,13 @@ class TangentPiece {
             weigh(attention_loops().narrow, keys, p.row_stride);
         }
         const Tensor sums(DType::f32, {tile_.count, head_size_}, space_.sums);
-        gemm_single({.a = dp, .b = v, .c = sums, .accumulate = true});
+        const auto seen = seen_by_queries(tile_, keys);
+        const SeenRange by_all = seen_by_all(std::span(seen).first(static_cast<size_t>(tile_.count)));
+        mix_seen({.a = dp, .b = v, .c = sums, .accumulate = true}, by_all);
         if (changes_.v.empty()) return;
-        gemm_single({.a = p,
-                     .b = tiles_.keys(changes_.v, tile_.row, key_head, keys, first_row),
-                     .c = sums,
-                     .accumulate = true});
+        mix_seen(
+            {.a = p, .b = tiles_.keys(changes_.v, tile_.row, key_head, keys, first_row), .c = sums, .accumulate = true},
+            by_all);
     }
 
     // dq k^T + q dk^T, where either may be missing.

@@ -1,4 +1,5 @@
 #include "base/math.h"
+#include "op/attention_faults.h"
 #include "op/attention_tiles.h"
 #include "op/gemm.h"
 
@@ -33,9 +34,9 @@ void score(const Tensor& q, const Tensor& k, const Tensor& scores) {
     dot_rows(k, {q.dtype, k.shape, 0, q.data}, scores.as<float>());
 }
 
-// sums (+)= weights v
-void mix(const Tensor& weights, const Tensor& v, const Tensor& sums, bool first) {
-    if (weights.rows() > 1) return gemm_single({.a = weights, .b = v, .c = sums, .accumulate = !first});
+// sums (+)= weights v; by_all: of the values, those that all queries see.
+void mix(const Tensor& weights, const Tensor& v, const Tensor& sums, bool first, SeenRange by_all) {
+    if (weights.rows() > 1) return mix_seen({.a = weights, .b = v, .c = sums, .accumulate = !first}, by_all);
     if (first) std::fill_n(sums.as<float>(), sums.cols(), 0.0f);
     if (v.dtype == DType::f32) {
         attention_loops().wide.mix(weights.as<float>(), rows_of<const float>(v), sums.as<float>());
@@ -179,7 +180,7 @@ SoftmaxTotals attend(const AttentionTiles& tiles, const QueryTile& tile, const H
             update_softmax(attention_loops().narrow, score_tile, sums, first, space.weights, states.data());
         }
         mix(tile_of(q.dtype, tile.count, keys.count, space.weights), tiles.keys(heads.v, tile.row, key_head, keys),
-            sums, first);
+            sums, first, seen_by_all(std::span(seen).first(static_cast<size_t>(tile.count))));
     }
     SoftmaxTotals totals;
     for (size_t i = 0; i < static_cast<size_t>(tile.count); ++i) {
