@@ -36,7 +36,8 @@ void launch_gradients(bool on_tensor_cores, const AttentionArgs& args, CudaStrea
 template <bool kByKeys>
 void launch_gradients_of(bool is_bf16, const AttentionArgs& given, CudaStreamHandle stream) {
     AttentionArgs args = given;
-    args.aligned = is_copied_whole(args.in) && is_copied_whole(args.grad_out) && is_copied_whole(args.grads);
+    args.aligned = is_copied_whole(args.in, args.head_size) && is_copied_whole(args.grad_out, args.head_size) &&
+                   is_copied_whole(args.grads, args.head_size);
     WINDLASS_BY_TYPE(is_bf16, T, launch_gradients<T, kByKeys>(is_bf16, args, stream));
 }
 

@@ -69,11 +69,11 @@ struct MmaGradients {
     }
 
     __device__ __forceinline__ void load_own(const CudaValue& value, bf16* to) const {
-        load_tile<kSize, Tiles::kOwn>(value, query_row(args, place) + place.begin,
-                                      static_cast<int64_t>(place.head) * kSize, have, args.aligned, to);
+        load_tile<kSize, Tiles::kOwn>(value, query_row(args, place) + place.begin, int64_t{place.head} * args.head_size,
+                                      args.head_size, have, args.aligned, to);
     }
     __device__ __forceinline__ void load_others(const CudaValue& value, int head, int begin, bf16* to) const {
-        load_tile<kSize, kOthers>(value, query_row(args, place) + begin, static_cast<int64_t>(head) * kSize,
+        load_tile<kSize, kOthers>(value, query_row(args, place) + begin, int64_t{head} * args.head_size, args.head_size,
                                   min(kOthers, args.length - begin), args.aligned, to);
     }
     __device__ __forceinline__ bf16* stage_at(int stage) const { return stages + stage * 2 * Tiles::kOtherNumbers; }
@@ -169,9 +169,9 @@ struct MmaGradients {
         for (int i = 0; i < kRows; ++i) {
             const int row = place.begin + lane.row(i);
             if (row >= args.length) continue;
-            write_sums(value, query_row(args, place) + row,
-                       static_cast<int64_t>(place.head) * kSize + part * kCols + lane.col(), i % 2, 1.0f, args.aligned,
-                       from[i / 2]);
+            const int skipped = part * kCols + lane.col();
+            write_sums(value, query_row(args, place) + row, int64_t{place.head} * args.head_size + skipped,
+                       args.head_size - skipped, i % 2, 1.0f, args.aligned, from[i / 2]);
         }
     }
 };

@@ -3,7 +3,7 @@
 // A block owns keys and their values; the queries that see them stream past, one head of the group after another.
 // Scores and dp are computed transposed, a row for each key: so p and ds are left factors in registers, and never in
 // memory.
-#include "op/attention_hopper_tiles_cuda.h"
+#include "op/attention_hopper_faults_cuda.h"
 
 namespace windlass {
 namespace attention_by_keys_hopper {
@@ -27,7 +27,8 @@ struct Tiles {
     using K = HopperTile<kColumns, kKeys>;
     using Q = HopperTile<kColumns, kQueries>;
     static constexpr int kTileBytes = 2 * K::kBytes + 2 * kHopperStages * Q::kBytes;
-    static constexpr int kBytes = kTileBytes + kHopperStages * kQueries * static_cast<int>(sizeof(Facts));
+    static constexpr int kFactsBytes = kHopperStages * kQueries * static_cast<int>(sizeof(Facts));
+    static constexpr int kBytes = kTileBytes + kFactsBytes + static_cast<int>(sizeof(HopperFaults<Q>));
     static constexpr unsigned kSharedBytes = hopper_shared_bytes(kBytes, 1 + HopperRing::kBarriers);
     static_assert(kSharedBytes <= kHopperSharedMax);
     // Registers of a thread. At 128 products do not overlap with 232; with 24 the warp that has the facts spills a few.
@@ -35,7 +36,7 @@ struct Tiles {
     static constexpr int multiplying(bool is_capped) { return loading(is_capped) == 24 ? 240 : 232; }
 };
 
-// Shared memory: keys, values, queries and dO of each stage, facts of each stage, barriers.
+// Shared memory: keys, values, queries and dO of each stage, facts of each stage, faults of dO, barriers.
 template <typename T>
 struct Stages {
     unsigned char* const k = hopper_shared();
@@ -46,6 +47,7 @@ struct Stages {
     __device__ unsigned char* q() const { return k + 2 * T::K::kBytes + 2 * ring.stage * T::Q::kBytes; }
     __device__ unsigned char* grad_out() const { return q() + T::Q::kBytes; }
     __device__ Facts* facts() const { return reinterpret_cast<Facts*>(k + T::kTileBytes) + ring.stage * T::kQueries; }
+    __device__ uint32_t* faults() const { return reinterpret_cast<uint32_t*>(k + T::kTileBytes + T::kFactsBytes); }
     __device__ void make() const {
         make_barrier(own_full, 1);
         ring.make(1 + kFactsArrivals);
@@ -64,15 +66,15 @@ template <typename T>
 __device__ __forceinline__ void load_tiles(const AttentionHopperArgs& args, const Work& work, Stages<T> stages) {
     const int row = work.place.row, begin = work.place.begin, end = begin + work.tiles * T::kQueries;
     arrive_expecting(stages.own_full, 2 * T::K::kBytes);
-    T::K::load(stages.k, &args.k, work.place.head * T::kSize, begin, row, stages.own_full);
-    T::K::load(stages.v(), &args.v, work.place.head * T::kSize, begin, row, stages.own_full);
+    T::K::load(stages.k, &args.k, work.place.head, begin, row, stages.own_full);
+    T::K::load(stages.v(), &args.v, work.place.head, begin, row, stages.own_full);
     WINDLASS_LOOP
     for (int head = work.first_head; head < work.end_head(); ++head) {
         WINDLASS_LOOP
         for (int query = begin; query < end; query += T::kQueries) {
             Barrier* const full = stages.ring.fill(2 * T::Q::kBytes);
-            T::Q::load(stages.q(), &args.q, head * T::kSize, query, row, full);
-            T::Q::load(stages.grad_out(), &args.grad_out, head * T::kSize, query, row, full);
+            T::Q::load(stages.q(), &args.q, head, query, row, full);
+            T::Q::load(stages.grad_out(), &args.grad_out, head, query, row, full);
             stages.ring.next();
         }
     }
@@ -153,13 +155,24 @@ struct Weights {
         const int n = lane.column_of(i), at = key(i / 2 % 2);
         return at >= stages.facts()[n].first && at <= begin + n;
     }
+    // Whether some query of the tile does not see some key of the block.
+    __device__ __forceinline__ bool is_masked(int begin) const {
+        const int first = work.place.begin;
+        return begin < first + T::kKeys - 1 || stages.facts()[T::kQueries - 1].first > first;
+    }
+    // Of queries and of dO, before they are mixed. A NaN in a query that is seen is in ds already, one in dO is not.
+    __device__ __forceinline__ void hide_faults() const {
+        meet_for_faults();
+        clear_faults<typename T::Q>(stages.q(), nullptr);
+        clear_faults<typename T::Q>(stages.grad_out(), stages.faults());
+        meet_for_faults();
+    }
     __device__ __forceinline__ void weigh(int begin) {
-        const int first = work.place.begin + first_row;
-        const bool is_masked = begin < first + 63 || stages.facts()[T::kQueries - 1].first > first;
+        const bool masked = is_masked(begin);
         WINDLASS_UNROLL
         for (int i = 0; i < kScores; ++i) {
             p[i] = exp2_quick(__fmaf_rn(p[i], scale, -stages.facts()[lane.column_of(i)].log_sum));
-            if (is_masked) p[i] = is_seen(begin, i) ? p[i] : 0.0f;
+            if (masked) p[i] = is_seen(begin, i) ? p[i] : 0.0f;
         }
     }
     // dp become ds, up to the scale of scores.
@@ -167,6 +180,10 @@ struct Weights {
         const Facts* const facts = stages.facts();
         WINDLASS_UNROLL
         for (int i = 0; i < kScores; ++i) ds[i] = p[i] * (ds[i] - facts[lane.column_of(i)].delta);
+    }
+    __device__ __forceinline__ void forget_unseen() {
+        WINDLASS_UNROLL
+        for (int i = 0; i < kScores; ++i) ds[i] = unless_unseen(p[i], ds[i]);
     }
     // Both, where the slope of the cap is known only before the weights are.
     __device__ __forceinline__ void weigh_capped(int begin) {
@@ -186,8 +203,8 @@ struct Weights {
         WINDLASS_UNROLL
         for (int r = 0; r < 2; ++r)
             if (key(r) < args.length)
-                write_hopper<T::kSize>(value, query_row(args, work.place) + key(r),
-                                       work.place.head * T::kSize + lane.column(), r, factor, sums);
+                write_hopper<T::kSize>(value, query_row(args, work.place) + key(r), work.place.head, args.head_size, r,
+                                       factor, sums);
     }
 };
 
@@ -212,31 +229,57 @@ struct Group : Weights<T, kCapped> {
 
     __device__ __forceinline__ void take(int query) {
         stages.ring.wait_until_full();
+        if (kCapped || this->is_masked(query))
+            take_whole(query);
+        else
+            take_overlapped(query);
+        stages.ring.leave();
+    }
+
+    // Both products of a tile are there before anything is made of them, so numbers can be taken out of it.
+    __device__ __forceinline__ void take_whole(int query) {
         this->start_scores();
         this->start_changes();
+        wait_for_products<0>();
+        keep_here(p);
+        keep_here(ds);
         if constexpr (kCapped) {
-            wait_for_products<0>();
-            keep_here(p);
-            keep_here(ds);
             this->weigh_capped(query);
-            pack_weights(p, packed_p);
-            start_mixing(dv, packed_p, stages.grad_out());
         } else {
-            wait_for_products<1>();
-            keep_here(p);
             this->weigh(query);
-            pack_weights(p, packed_p);
-            start_mixing(dv, packed_p, stages.grad_out());
-            wait_for_products<1>();
-            keep_here(ds);
             this->change();
         }
+        const bool masked = this->is_masked(query);
+        if (masked) this->forget_unseen();
+        pack_weights(p, packed_p);
+        pack_weights(ds, packed_ds);
+        if (masked) {
+            this->hide_faults();
+            spread_faults(packed_p, stages.faults(), dv);
+        }
+        start_mixing(dv, packed_p, stages.grad_out());
+        start_mixing(dk, packed_ds, stages.q());
+        wait_for_products<0>();
+        keep_here(dk);
+        keep_here(dv);
+    }
+
+    __device__ __forceinline__ void take_overlapped(int query) {
+        this->start_scores();
+        this->start_changes();
+        wait_for_products<1>();
+        keep_here(p);
+        this->weigh(query);
+        pack_weights(p, packed_p);
+        start_mixing(dv, packed_p, stages.grad_out());
+        wait_for_products<1>();
+        keep_here(ds);
+        this->change();
         pack_weights(ds, packed_ds);
         start_mixing(dk, packed_ds, stages.q());
         wait_for_products<0>();
         keep_here(dk);
         keep_here(dv);
-        stages.ring.leave();
     }
 
     template <int kCount, int kSteps>
@@ -280,11 +323,16 @@ struct WideGroup : Weights<T, kCapped> {
                 this->weigh(query);
                 this->change();
             }
+            if (this->is_masked(query)) this->forget_unseen();
             pack_weights(ds, packed);
         } else {
             cap_scores<kCapped>(this->args, p);
             this->weigh(query);
             pack_weights(p, packed);
+        }
+        if (this->is_masked(query)) {
+            this->hide_faults();
+            if constexpr (!kIsKeys) spread_faults(packed, stages.faults(), sums);
         }
         keep_here(sums);
         begin_products();

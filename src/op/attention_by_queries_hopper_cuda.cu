@@ -1,7 +1,7 @@
 // Backward of attention on sm_90a, by queries: dq. The mathematics: attention_backward_plain_cuda.h.
 //
 // A block owns queries and their dO; the keys and values that they see stream past.
-#include "op/attention_hopper_tiles_cuda.h"
+#include "op/attention_hopper_faults_cuda.h"
 
 namespace windlass {
 namespace attention_by_queries_hopper {
@@ -42,7 +42,7 @@ struct Work {
 
 template <typename T>
 __device__ __forceinline__ void load(const AttentionHopperArgs& args, const Work& work, Stages<T> stages) {
-    const int row = work.place.row, of_head = work.place.head * T::kSize, of_keys = work.key_head * T::kSize;
+    const int row = work.place.row, of_head = work.place.head, of_keys = work.key_head;
     arrive_expecting(stages.own_full, 2 * T::Q::kBytes);
     T::Q::load(stages.q, &args.q, of_head, work.place.begin, row, stages.own_full);
     T::Q::load(stages.grad_out(), &args.grad_out, of_head, work.place.begin, row, stages.own_full);
@@ -63,7 +63,7 @@ struct Group {
     const Work work;
     Stages<T> stages;
     const HopperLane lane{};
-    const int unseen;   // keys before it: by the group's last query
+    const int unseen;   // keys before it: by the block's last query
     const float scale;  // of powers of two
     int query[2], first[2];
     float log_sum[2], delta[2];  // of powers of two
@@ -74,7 +74,7 @@ struct Group {
         : args(given),
           work(of),
           stages(at),
-          unseen(first_key(given, of.place.row, of.place.begin + lane.first_row() + 63)),
+          unseen(first_key(given, of.place.row, of.place.begin + T::kQueries - 1)),
           scale(exponent_scale<kCapped>(given) * kLog2OfE) {
         clear(dq);
         WINDLASS_UNROLL
@@ -94,8 +94,8 @@ struct Group {
         WINDLASS_UNROLL
         for (int r = 0; r < 2; ++r)
             if (query[r] < args.length)
-                write_hopper<T::kSize>(args.grads.q, query_row(args, work.place) + query[r],
-                                       work.place.head * T::kSize + lane.column(), r, args.scale, dq);
+                write_hopper<T::kSize>(args.grads.q, query_row(args, work.place) + query[r], work.place.head,
+                                       args.head_size, r, args.scale, dq);
     }
 
     __device__ __forceinline__ void take(int key) {
@@ -121,6 +121,7 @@ struct Group {
             WINDLASS_UNROLL
             for (int i = 0; i < kScores; ++i) ds[i] = p[i] * (ds[i] - delta[i / 2 % 2]);
         }
+        if (is_masked(key)) hide_faults();
         pack_weights(ds, packed);
         keep_here(dq);
         begin_products();
@@ -131,14 +132,27 @@ struct Group {
         stages.ring.leave();
     }
 
+    // Whether some query of the block does not see some key of a tile.
+    __device__ __forceinline__ bool is_masked(int key) const {
+        return key < unseen || key + T::kKeys - 1 > work.place.begin;
+    }
+    // A NaN in a key that is seen is in ds already.
+    __device__ __forceinline__ void hide_faults() {
+        WINDLASS_UNROLL
+        for (int i = 0; i < kScores; ++i) ds[i] = unless_unseen(p[i], ds[i]);
+        meet_for_faults();
+        clear_faults<typename T::K>(stages.k(), nullptr);
+        meet_for_faults();
+    }
+
     // Scores become weights.
     __device__ __forceinline__ void weigh(int key) {
-        const bool is_masked = key < unseen || key + T::kKeys - 1 > work.place.begin + lane.first_row();
+        const bool masked = is_masked(key);
         WINDLASS_UNROLL
         for (int i = 0; i < kScores; ++i) {
             const int at = key + lane.column_of(i), r = i / 2 % 2;
             const float power = exp2_quick(__fmaf_rn(p[i], scale, -log_sum[r]));
-            p[i] = is_masked && (at < first[r] || at > query[r]) ? 0.0f : power;
+            p[i] = masked && (at < first[r] || at > query[r]) ? 0.0f : power;
         }
     }
     // The slope of the cap is known only before the weights are.

@@ -6,6 +6,7 @@
 namespace windlass {
 
 inline constexpr int kAttentionCudaSizeMax = 256;  // of a head
+inline constexpr int kTensorCoreSizeMin = 32;
 
 // Columns of a value: head h has [h * D, (h + 1) * D) of each.
 struct AttentionHeadsCuda {
@@ -35,6 +36,19 @@ struct AttentionArgs {
     AttentionHeadsCuda tangents;
     CudaValue tangent_out;
 };
+
+// The head size of the kernels on tensor cores that take these heads, with columns of zeros after the last; with a
+// softcap only the sizes have them whose models have one. 0: products would be zeros for the most part.
+constexpr int tensor_core_size(int64_t head_size, bool is_capped) {
+    if (head_size < kTensorCoreSizeMin || head_size > kAttentionCudaSizeMax) return 0;
+    if (!is_capped)
+        for (const int size : {64, 80, 96})
+            if (head_size <= size) return size;
+    return head_size <= 128 ? 128 : kAttentionCudaSizeMax;
+}
+constexpr int tensor_core_size(const AttentionArgs& args) {
+    return tensor_core_size(args.head_size, args.softcap > 0);
+}
 
 // This call's keys and values, as decoding puts them after those that are cached.
 struct AttentionAppendArgs {

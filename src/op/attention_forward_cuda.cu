@@ -30,7 +30,7 @@ void launch_attention_append(bool is_bf16, const AttentionAppendArgs& args, Cuda
 void launch_attention_forward(bool is_bf16, const AttentionArgs& args, CudaStreamHandle stream) {
     if (is_bf16) {
         AttentionArgs on_tensor_cores = args;
-        on_tensor_cores.aligned = is_copied_whole(args.in) && is_copied_whole(args.out);
+        on_tensor_cores.aligned = is_copied_whole(args.in, args.head_size) && is_copied_whole(args.out, args.head_size);
         if (launch_softmax_mma<false>(on_tensor_cores, stream, "attention forward")) return;
     }
     WINDLASS_BY_TYPE(is_bf16, T, launch_softmax_plain<T, false>(args, stream, "attention forward"));

@@ -2,7 +2,7 @@
 //
 // While a tile's scores are weighed, the weights of the tile before it are multiplied with its values; of the two
 // groups one weighs while the other multiplies, which heads of 64 enforce by taking turns.
-#include "op/attention_hopper_tiles_cuda.h"
+#include "op/attention_hopper_faults_cuda.h"
 
 namespace windlass {
 namespace attention_forward_hopper {
@@ -14,12 +14,13 @@ struct Tiles {
     static constexpr bool kTurns = kSize == 64;  // an H200 took 10 to 14 % less time with them, and more at 128
     using Q = HopperTile<kColumns, kQueries>;
     using K = HopperTile<kColumns, kKeys>;
-    static constexpr int kBytes = Q::kBytes + 2 * kHopperStages * K::kBytes;
+    static constexpr int kTileBytes = Q::kBytes + 2 * kHopperStages * K::kBytes;
+    static constexpr int kBytes = kTileBytes + static_cast<int>(sizeof(HopperFaults<K>));
     static constexpr unsigned kSharedBytes = hopper_shared_bytes(kBytes, 1 + 2 * HopperRing::kBarriers);
     static_assert(kSharedBytes <= kHopperSharedMax);
 };
 
-// Shared memory: queries, keys and values of each stage, barriers.
+// Shared memory: queries, keys and values of each stage, faults of values, barriers.
 template <typename T>
 struct Stages {
     unsigned char* const q = hopper_shared();
@@ -28,6 +29,7 @@ struct Stages {
 
     __device__ unsigned char* k() const { return q + T::Q::kBytes + 2 * keys.stage * T::K::kBytes; }
     __device__ unsigned char* v() const { return q + T::Q::kBytes + (2 * values.stage + 1) * T::K::kBytes; }
+    __device__ uint32_t* faults() const { return reinterpret_cast<uint32_t*>(q + T::kTileBytes); }
     __device__ void make() const {
         make_barrier(q_full, 1);
         keys.make(1);
@@ -44,15 +46,15 @@ struct Work {
 
 template <typename T>
 __device__ __forceinline__ void load(const AttentionHopperArgs& args, const Work& work, Stages<T> stages) {
-    const int column = work.key_head * T::kSize, row = work.place.row;
+    const int row = work.place.row;
     arrive_expecting(stages.q_full, T::Q::kBytes);
-    T::Q::load(stages.q, &args.q, work.place.head * T::kSize, work.place.begin, row, stages.q_full);
+    T::Q::load(stages.q, &args.q, work.place.head, work.place.begin, row, stages.q_full);
     WINDLASS_LOOP
     for (int tile = work.count - 1; tile >= 0; --tile) {
         const int key = work.first + tile * T::kKeys;
-        T::K::load(stages.k(), &args.k, column, key, row, stages.keys.fill(T::K::kBytes));
+        T::K::load(stages.k(), &args.k, work.key_head, key, row, stages.keys.fill(T::K::kBytes));
         stages.keys.next();
-        T::K::load(stages.v(), &args.v, column, key, row, stages.values.fill(T::K::kBytes));
+        T::K::load(stages.v(), &args.v, work.key_head, key, row, stages.values.fill(T::K::kBytes));
         stages.values.next();
     }
 }
@@ -64,7 +66,7 @@ struct Group {
     const Work work;
     Stages<T> stages;
     const HopperLane lane{};
-    const int unseen;   // keys before it: by the group's last query
+    const int unseen;   // keys before it: by the block's last query
     const float scale;  // of powers of two
     float greatest[2] = {kNoScore, kNoScore}, total[2] = {}, factor[2] = {};
     float sums[T::kColumns / 2], scores[kScores];
@@ -81,7 +83,14 @@ struct Group {
 
     __device__ __forceinline__ int first_query() const { return work.place.begin + lane.first_row(); }
     __device__ __forceinline__ int unseen_by_last() const {
-        return first_key(args, work.place.row, first_query() + 63);
+        return first_key(args, work.place.row, work.place.begin + T::kQueries - 1);
+    }
+    // Whether some query of the block does not see some key of a tile.
+    __device__ __forceinline__ bool is_masked(int tile) const {
+        const int key = work.first + tile * T::kKeys;
+        // No register keeps what all see where a head has 256 numbers.
+        const int unseen_now = T::kColumns > 128 ? unseen_by_last() : unseen;
+        return key < unseen_now || key + T::kKeys - 1 > args.cached + work.place.begin;
     }
 
     __device__ __forceinline__ void run() {
@@ -95,6 +104,7 @@ struct Group {
         weigh(work.count - 1);
         pack_weights(scores, weights);
         for (int tile = work.count - 2; tile >= 0; --tile) take(tile);
+        hide_faults(0);
         stages.values.wait_until_full();
         start_mixing();
         wait_for_products<0>();
@@ -105,6 +115,7 @@ struct Group {
 
     // Scores of one tile, and the sums of the one after it.
     __device__ __forceinline__ void take(int tile) {
+        hide_faults(tile + 1);
         stages.keys.wait_until_full();
         wait_for_turn();
         start_scores();
@@ -121,6 +132,16 @@ struct Group {
         WINDLASS_UNROLL
         for (int i = 0; i < T::kColumns / 2; ++i) sums[i] *= factor[i / 2 % 2];
         pack_weights(scores, weights);
+    }
+
+    // Of the values of a tile whose weights are known, before they are mixed.
+    __device__ __forceinline__ void hide_faults(int tile) {
+        if (!is_masked(tile)) return;
+        stages.values.wait_until_full();
+        meet_for_faults();
+        clear_faults<typename T::K>(stages.v(), stages.faults());
+        meet_for_faults();
+        spread_faults(weights, stages.faults(), sums);
     }
 
     __device__ __forceinline__ void start_scores() {
@@ -146,11 +167,8 @@ struct Group {
     // Scores become weights relative to the greatest one so far; what was summed under the one before it is to be
     // multiplied by `factor`. The four lanes of a row share it.
     __device__ __forceinline__ void weigh(int tile) {
-        const int key = work.first + tile * T::kKeys;
         cap_scores<kCapped>(args, scores);
-        // No register keeps what all see where a head has 256 numbers.
-        const int unseen_now = T::kColumns > 128 ? unseen_by_last() : unseen;
-        if (key < unseen_now || key + T::kKeys - 1 > args.cached + first_query()) mask(key);
+        if (is_masked(tile)) mask(work.first + tile * T::kKeys);
         WINDLASS_UNROLL
         for (int r = 0; r < 2; ++r) {
             float now = greatest[r];
@@ -192,7 +210,7 @@ struct Group {
             const int query = work.place.begin + lane.row(r);
             if (query >= args.length) continue;
             const int64_t row = query_row(args, work.place) + query;
-            write_hopper<T::kSize>(args.out, row, work.place.head * T::kSize + lane.column(), r, 1.0f / total[r], sums);
+            write_hopper<T::kSize>(args.out, row, work.place.head, args.head_size, r, 1.0f / total[r], sums);
             if (args.log_sum != nullptr && lane.column() == 0)
                 args.log_sum[row * args.log_sum_stride + work.place.head] =
                     greatest[r] * exponent_scale<kCapped>(args) + logf(total[r]);

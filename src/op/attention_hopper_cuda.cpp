@@ -23,10 +23,9 @@ bool has_pairs(const CudaValue& value) {
 
 // The cells of the mma kernels, and of the plain ones, take the rest.
 bool is_taken(const AttentionArgs& args, CudaStreamHandle stream, int size_max = kAttentionCudaSizeMax) {
-    const int size = args.head_size;
-    const bool has_kernel = size == 64 || size == 80 || size == 96 || size == 128 || size == 256;
-    return kHasHopperKernels && has_kernel && size <= size_max && (args.softcap == 0 || size >= 128) &&
-           has_boxes(args.in) && cuda_runtime().architecture(stream).capability == kHopper;
+    const int size = tensor_core_size(args);
+    return kHasHopperKernels && size != 0 && size <= size_max && args.head_size % 8 == 0 && has_boxes(args.in) &&
+           cuda_runtime().architecture(stream).capability == kHopper;
 }
 
 struct MapRows {
@@ -36,9 +35,11 @@ struct MapRows {
 };
 TensorMap map_of(const CudaValue& value, const AttentionArgs& args, const MapRows& rows, int box_tokens) {
     return cuda_runtime().tensor_map({.data = value.data,
-                                      .columns = int64_t{rows.heads} * args.head_size,
+                                      .columns = args.head_size,
+                                      .heads = rows.heads,
                                       .tokens = rows.tokens,
                                       .rows = rows.rows,
+                                      .head_stride = args.head_size,
                                       .token_stride = value.stride,
                                       .row_stride = value.stride * rows.tokens_apart,
                                       .box_tokens = box_tokens});
@@ -54,7 +55,7 @@ TensorMap of_keys(const CudaValue& value, const AttentionArgs& args, int box_tok
 // The longest tiles first where the blocks are few waves: else the last of them would run alone. All tiles of a head
 // after one another where they are many: keys and values stay in the card's cache. Measured on an H200.
 bool is_by_length(const AttentionArgs& args, int tile, int heads, CudaStreamHandle stream) {
-    const int waves = args.head_size > 64 ? 8 : 2;
+    const int waves = tensor_core_size(args) > 64 ? 8 : 2;
     const int64_t tiles = (args.length + tile - 1) / tile;
     return tiles * heads * args.rows * args.directions <=
            int64_t{waves} * cuda_runtime().architecture(stream).multiprocessors;
@@ -65,7 +66,7 @@ bool is_by_length(const AttentionArgs& args, int tile, int heads, CudaStreamHand
 bool launch_attention_forward_hopper(const AttentionArgs& args, CudaStreamHandle stream) {
     using namespace attention_hopper_cells;
     if (!is_taken(args, stream) || !has_pairs(args.out)) return false;
-    const HopperTiles tiles = forward_tiles(args.head_size);
+    const HopperTiles tiles = forward_tiles(tensor_core_size(args));
     launch_forward_kernel({.call = args,
                            .q = of_queries(args.in.q, args, tiles.own),
                            .k = of_keys(args.in.k, args, tiles.others),
@@ -79,7 +80,7 @@ bool launch_attention_by_keys_hopper(const AttentionArgs& args, CudaStreamHandle
     using namespace attention_hopper_cells;
     if (!is_taken(args, stream) || !has_boxes(args.grad_out) || !has_pairs(args.grads.k) || !has_pairs(args.grads.v))
         return false;
-    const HopperTiles tiles = by_keys_tiles(args.head_size);
+    const HopperTiles tiles = by_keys_tiles(tensor_core_size(args));
     launch_by_keys_kernel({.call = args,
                            .q = of_queries(args.in.q, args, tiles.others),
                            .k = of_keys(args.in.k, args, tiles.own),
@@ -93,7 +94,7 @@ bool launch_attention_by_keys_hopper(const AttentionArgs& args, CudaStreamHandle
 bool launch_attention_by_queries_hopper(const AttentionArgs& args, CudaStreamHandle stream) {
     using namespace attention_hopper_cells;
     if (!is_taken(args, stream) || !has_boxes(args.grad_out) || !has_pairs(args.grads.q)) return false;
-    const HopperTiles tiles = by_queries_tiles(args.head_size);
+    const HopperTiles tiles = by_queries_tiles(tensor_core_size(args));
     launch_by_queries_kernel({.call = args,
                               .q = of_queries(args.in.q, args, tiles.own),
                               .k = of_keys(args.in.k, args, tiles.others),
@@ -114,7 +115,7 @@ bool launch_attention_tangent_hopper(const AttentionArgs& args, CudaStreamHandle
         return tangent.data == nullptr ? value : tangent;
     };
     const auto directions = [&](const CudaValue& tangent) { return tangent.data == nullptr ? 1 : args.directions; };
-    const HopperTiles tiles = tangent_tiles(args.head_size);
+    const HopperTiles tiles = tangent_tiles(tensor_core_size(args));
     launch_tangent_kernel({.call = args,
                            .q = of_queries(args.in.q, args, tiles.own),
                            .k = of_keys(args.in.k, args, tiles.others),

@@ -23,6 +23,7 @@ inline constexpr float kLog2OfE = 1.44269504f;
 // kRows rows of kColumns numbers: parts [kRows, 64], each row of 128 bytes as load_box() leaves it.
 template <int kColumns, int kRows>
 struct HopperTile {
+    static constexpr int kRowCount = kRows;
     static constexpr int kParts = kColumns / kBoxColumns, kPartBytes = kRows * 128, kBytes = kParts * kPartBytes;
     static constexpr int kEightRows = 8 * 128;
 
@@ -36,11 +37,12 @@ struct HopperTile {
     __device__ __forceinline__ static uint64_t across_rows(const unsigned char* tile, int row) {
         return describe_factor(tile + row * 128, kPartBytes, kEightRows);
     }
-    __device__ __forceinline__ static void load(unsigned char* tile, const TensorMap* map, int column, int token,
-                                                int row, Barrier* full) {
+    // Of a head of a value: zeros after its last column.
+    __device__ __forceinline__ static void load(unsigned char* tile, const TensorMap* map, int head, int token, int row,
+                                                Barrier* full) {
         WINDLASS_UNROLL
         for (int part = 0; part < kParts; ++part)
-            load_box(tile + part * kPartBytes, map, column + part * kBoxColumns, token, row, full);
+            load_box(tile + part * kPartBytes, map, {part * kBoxColumns, head, token, row}, full);
     }
 };
 
@@ -153,14 +155,16 @@ __device__ __forceinline__ void pack_weights(const float (&x)[kCount], uint32_t 
     for (int j = 0; j < 4; ++j) packed[k][j] = pack_pair(x[8 * k + 2 * j], x[8 * k + 2 * j + 1]);
 }
 
-// factor * row r of a lane's sums, into the first kSize columns from (row, col) of a value on.
+// factor * row r of a lane's sums, into a head's columns of a row of a value; kSize: of the kernel's heads, which may
+// be larger.
 template <int kSize, int kCount>
-__device__ __forceinline__ void write_hopper(const CudaValue& value, int64_t row, int64_t col, int r, float factor,
-                                             const float (&sums)[kCount]) {
+__device__ __forceinline__ void write_hopper(const CudaValue& value, int64_t row, int head, int head_size, int r,
+                                             float factor, const float (&sums)[kCount]) {
     if (value.data == nullptr) return;
-    bf16* const to = static_cast<bf16*>(value.data) + row * value.stride + col;
+    bf16* const to = static_cast<bf16*>(value.data) + row * value.stride + head * head_size + HopperLane{}.column();
     WINDLASS_UNROLL
     for (int n = 0; n < kSize / 8; ++n) {
+        if (8 * n >= head_size) break;
         float x = factor * sums[4 * n + 2 * r], y = factor * sums[4 * n + 2 * r + 1];
         if (value.adds) {
             x = widen(to[8 * n]) + x;
@@ -183,7 +187,7 @@ __device__ __forceinline__ void cap_scores(const AttentionArgs& args, float (&pr
 // Calls launch.template operator()<kSize, kCapped>(): what is_taken() lets pass has one.
 template <typename Launch>
 void by_hopper_size(const AttentionArgs& args, Launch launch) {
-    switch (args.head_size) {
+    switch (tensor_core_size(args)) {
         case 64:
             return launch.template operator()<64, false>();
         case 80:

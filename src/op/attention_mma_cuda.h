@@ -1,5 +1,5 @@
 // attention_mma_cuda.h: tiles and products of the kernels of attention on tensor cores: bf16, heads of the sizes that
-// models have. For .cu files alone.
+// models have; others take the next larger one's, with zeros after their columns. For .cu files alone.
 //
 // A block of four warps owns rows (queries, or keys), each warp one or two bands of 16 of them, and others stream past
 // it, the next tile on its way while one is worked on. With two bands a warp reads what streams past once for both:
@@ -42,11 +42,12 @@ struct MmaLane {
     __device__ int col() const { return 2 * (lane % 4); }
 };
 
-// Columns [col, col + kSize) of rows from `row` on, into rows of shared memory; zeros after the first `have` of kRows,
-// and where there is no value. Arrives with the copies of its group, or at the next barrier.
+// The next `columns` of rows from (row, col) on, or kSize of them if there are more, into rows of shared memory; zeros
+// after these, after the first `have` of kRows, and where there is no value. Arrives with the copies of its group, or
+// at the next barrier.
 template <int kSize, int kRows>
-__device__ __forceinline__ void load_tile(const CudaValue& value, int64_t row, int64_t col, int have, bool aligned,
-                                          bf16* to) {
+__device__ __forceinline__ void load_tile(const CudaValue& value, int64_t row, int64_t col, int columns, int have,
+                                          bool aligned, bf16* to) {
     constexpr int kPack = 8, kPacks = kSize / kPack;
     const bf16* const from = static_cast<const bf16*>(value.data) + row * value.stride + col;
     if (value.data == nullptr) have = 0;
@@ -55,9 +56,10 @@ __device__ __forceinline__ void load_tile(const CudaValue& value, int64_t row, i
         const bf16* const pack = from + at * value.stride + number;
         bf16* const target = to + at * mma_pitch(kSize) + number;
         if (aligned) {
-            start_copy(target, at < have ? pack : nullptr, at < have);
+            const bool has_pack = at < have && number < columns;
+            start_copy(target, has_pack ? pack : nullptr, has_pack);
         } else {
-            for (int n = 0; n < kPack; ++n) target[n] = at < have ? pack[n] : bf16{0};
+            for (int n = 0; n < kPack; ++n) target[n] = at < have && number + n < columns ? pack[n] : bf16{0};
         }
     }
 }
@@ -121,11 +123,6 @@ __device__ __forceinline__ void mix_rows(const float (&weights)[kBands][kRows / 
 // A tile holds rows that are not seen, of weight 0, and 0 times NaN is NaN. So where that can be, numbers that are
 // infinite or NaN are taken out of the tile (clear_faults), and go where there is a weight for them (spread_faults).
 
-// Of a pair of bf16: 1 in the half of each that is infinite or NaN.
-__device__ __forceinline__ uint32_t faults_of(uint32_t pair) {
-    return ((pair & 0x7f807f80u) + 0x00800080u) >> 15 & 0x00010001u;
-}
-
 // Zeros in place of such numbers of a tile; what lies between its rows says of each whether it had some. By the whole
 // block, with a barrier before and after it.
 template <int kSize, int kRows>
@@ -175,20 +172,21 @@ __device__ __forceinline__ void clear_sums(float (&sums)[kBands][kCount][4]) {
     for (int i = 0; i < 4; ++i) sums[band][n][i] = 0;
 }
 
-// factor * a lane's sums of its row i of a band, into a value.
+// factor * a lane's sums of its row i of a band, into a value, whose head has `columns` more from col on.
 template <int kCount>
-__device__ __forceinline__ void write_sums(const CudaValue& value, int64_t row, int64_t col, int i, float factor,
-                                           bool aligned, const float (&sums)[kCount][4]) {
+__device__ __forceinline__ void write_sums(const CudaValue& value, int64_t row, int64_t col, int columns, int i,
+                                           float factor, bool aligned, const float (&sums)[kCount][4]) {
     if (value.data == nullptr) return;
     WINDLASS_UNROLL
     for (int n = 0; n < kCount; ++n) {
+        if (n * 8 >= columns) break;
         const float x = factor * sums[n][2 * i], y = factor * sums[n][2 * i + 1];
         if (aligned && !value.adds) {
             bf16* const to = static_cast<bf16*>(value.data) + row * value.stride + col + n * 8;
             *reinterpret_cast<uint32_t*>(to) = pack_pair(x, y);
         } else {
             write<bf16>(value, row, col + n * 8, x);
-            write<bf16>(value, row, col + n * 8 + 1, y);
+            if (n * 8 + 1 < columns) write<bf16>(value, row, col + n * 8 + 1, y);
         }
     }
 }
@@ -215,12 +213,13 @@ __device__ __forceinline__ void stream_tiles(int count, Start start, Take take) 
     }
 }
 
-// Whether all rows can be copied 16 bytes at a time.
-inline bool is_copied_whole(const CudaValue& value) {
-    return reinterpret_cast<uintptr_t>(value.data) % 16 == 0 && value.stride % 8 == 0;
+// Whether all heads of all rows can be copied 16 bytes at a time.
+inline bool is_copied_whole(const CudaValue& value, int head_size) {
+    return reinterpret_cast<uintptr_t>(value.data) % 16 == 0 && value.stride % 8 == 0 && head_size % 8 == 0;
 }
-inline bool is_copied_whole(const AttentionHeadsCuda& heads) {
-    return is_copied_whole(heads.q) && is_copied_whole(heads.k) && is_copied_whole(heads.v);
+inline bool is_copied_whole(const AttentionHeadsCuda& heads, int head_size) {
+    return is_copied_whole(heads.q, head_size) && is_copied_whole(heads.k, head_size) &&
+           is_copied_whole(heads.v, head_size);
 }
 
 // Products become scores under the softcap c: c tanh(scale * product / c).
@@ -233,20 +232,18 @@ __device__ __forceinline__ void cap_products(const AttentionArgs& args, float (&
     for (int i = 0; i < 4; ++i) products[band][n][i] = args.softcap * tanh_quick(products[band][n][i] * scale);
 }
 
-// Calls launch.template operator()<D, kCapped>() for a head size that has kernels on tensor cores; false: it has none.
-// With a softcap only the sizes have them whose models have one.
+// Calls launch.template operator()<D, kCapped>() for the kernels on tensor cores that take a head; false: there are
+// none.
 template <typename Launch>
 bool by_mma_size(const AttentionArgs& args, Launch launch) {
     const auto run = [&]<int kSize>() {
-        if constexpr (kSize >= 128) {
+        if constexpr (kSize >= 128)
             by_softcap(args, [&]<bool kCapped>() { launch.template operator()<kSize, kCapped>(); });
-        } else {
-            if (args.softcap > 0) return false;
+        else
             launch.template operator()<kSize, false>();
-        }
         return true;
     };
-    switch (args.head_size) {
+    switch (tensor_core_size(args)) {
         case 64:
             return run.template operator()<64>();
         case 80:

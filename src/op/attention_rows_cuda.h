@@ -72,6 +72,11 @@ __device__ inline int64_t key_row(const AttentionArgs& args, const AttentionPlac
     return (static_cast<int64_t>(place.direction) * args.rows + place.row) * args.key_rows;
 }
 
+// Of a pair of bf16: 1 in the half of each that is infinite or NaN.
+__device__ __forceinline__ uint32_t faults_of(uint32_t pair) {
+    return ((pair & 0x7f807f80u) + 0x00800080u) >> 15 & 0x00010001u;
+}
+
 constexpr float kNoScore = -INFINITY;
 
 // What turns a score into an exponent: a softcap has scaled it already.

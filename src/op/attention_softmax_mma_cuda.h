@@ -74,20 +74,21 @@ struct MmaQueries {
     }
 
     __device__ __forceinline__ void load_queries(const CudaValue& value, const AttentionPlace& from, bf16* to) {
-        load_tile<kSize, Tiles::kOwn>(value, query_row(args, from) + place.begin, place.head * kSize, have,
-                                      args.aligned, to);
+        load_tile<kSize, Tiles::kOwn>(value, query_row(args, from) + place.begin, int64_t{place.head} * args.head_size,
+                                      args.head_size, have, args.aligned, to);
     }
 
     // A stage holds keys, their tangents, values and their tangents.
     __device__ __forceinline__ void start(int begin, int end, bf16* stage) {
-        const int64_t col = static_cast<int64_t>(key_head) * kSize;
+        const int64_t col = int64_t{key_head} * args.head_size;
         const int count = min(kKeys, end - begin);
         WINDLASS_UNROLL
         for (int i = 0; i < Tiles::kValues; ++i) {
             const AttentionHeadsCuda& from = i == 0 ? args.in : args.tangents;
             const int64_t row = key_row(args, i == 0 ? primal : place) + begin;
-            load_tile<kSize, kKeys>(from.k, row, col, count, args.aligned, stage + i * Tiles::kKeyNumbers);
-            load_tile<kCols, kKeys>(from.v, row, col + part * kCols, count, args.aligned,
+            load_tile<kSize, kKeys>(from.k, row, col, args.head_size, count, args.aligned,
+                                    stage + i * Tiles::kKeyNumbers);
+            load_tile<kCols, kKeys>(from.v, row, col + part * kCols, args.head_size - part * kCols, count, args.aligned,
                                     stage + Tiles::kValues * Tiles::kKeyNumbers + i * Tiles::kValueNumbers);
         }
     }
@@ -190,15 +191,16 @@ struct MmaQueries {
         const int query = place.begin + lane.row(i);
         if (query >= args.length) return;
         const int64_t row = query_row(args, place) + query;
-        const int64_t col = static_cast<int64_t>(place.head) * kSize + part * kCols + lane.col();
+        const int skipped = part * kCols + lane.col(), columns = args.head_size - skipped;
+        const int64_t col = int64_t{place.head} * args.head_size + skipped;
         if constexpr (kTangent) {
             WINDLASS_UNROLL
             for (int n = 0; n < kCols / 8; ++n) WINDLASS_UNROLL
             for (int j = 2 * (i % 2); j < 2 * (i % 2) + 2; ++j)
                 changes[i / 2][n][j] = __fmaf_rn(-mean[i] / total[i], sums[i / 2][n][j], changes[i / 2][n][j]);
-            write_sums(args.tangent_out, row, col, i % 2, 1.0f / total[i], args.aligned, changes[i / 2]);
+            write_sums(args.tangent_out, row, col, columns, i % 2, 1.0f / total[i], args.aligned, changes[i / 2]);
         } else {
-            write_sums(args.out, row, col, i % 2, 1.0f / total[i], args.aligned, sums[i / 2]);
+            write_sums(args.out, row, col, columns, i % 2, 1.0f / total[i], args.aligned, sums[i / 2]);
             if (args.log_sum != nullptr && lane.col() == 0)
                 args.log_sum[row * args.log_sum_stride + place.head] =
                     greatest[i] * exponent_scale<kCapped>(args) + logf(total[i]);

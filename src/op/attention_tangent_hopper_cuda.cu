@@ -2,7 +2,7 @@
 //
 // A block owns queries and their tangents of one direction; keys, values and the tangents of both stream past. It
 // computes weights again: six products in all.
-#include "op/attention_hopper_tiles_cuda.h"
+#include "op/attention_hopper_faults_cuda.h"
 
 namespace windlass {
 namespace attention_tangent_hopper {
@@ -13,12 +13,14 @@ struct Tiles {
     static constexpr int kQueries = tangent_tiles(kSize).own, kKeys = tangent_tiles(kSize).others;
     using Q = HopperTile<kColumns, kQueries>;
     using K = HopperTile<kColumns, kKeys>;
-    static constexpr int kBytes = 2 * Q::kBytes + 4 * kHopperStages * K::kBytes;
+    static constexpr int kTileBytes = 2 * Q::kBytes + 4 * kHopperStages * K::kBytes;
+    static constexpr int kBytes = kTileBytes + 2 * static_cast<int>(sizeof(HopperFaults<K>));
     static constexpr unsigned kSharedBytes = hopper_shared_bytes(kBytes, 1 + HopperRing::kBarriers);
     static_assert(kSharedBytes <= kHopperSharedMax);
 };
 
-// Shared memory: queries and their tangents; keys, their tangents, values and their tangents of each stage; barriers.
+// Shared memory: queries and their tangents; keys, their tangents, values and their tangents of each stage; faults
+// of values and of their tangents; barriers.
 template <typename T>
 struct Stages {
     unsigned char* const q = hopper_shared();
@@ -30,6 +32,8 @@ struct Stages {
     __device__ unsigned char* dk() const { return k() + T::K::kBytes; }
     __device__ unsigned char* v() const { return k() + 2 * T::K::kBytes; }
     __device__ unsigned char* dv() const { return k() + 3 * T::K::kBytes; }
+    __device__ uint32_t* faults() const { return reinterpret_cast<uint32_t*>(q + T::kTileBytes); }
+    __device__ uint32_t* faults_of_dv() const { return faults() + T::K::kRowCount; }
     __device__ void make() const {
         make_barrier(own_full, 1);
         ring.make(1);
@@ -54,7 +58,7 @@ __device__ __forceinline__ void load(const AttentionHopperArgs& args, const Work
     const AttentionHeadsCuda& tangents = args.call.tangents;
     const int row = work.place.row, row_of_dk = tangent_row(args.call, tangents.k, work.place),
               row_of_dv = tangent_row(args.call, tangents.v, work.place);
-    const int of_head = work.place.head * T::kSize, of_keys = work.key_head * T::kSize;
+    const int of_head = work.place.head, of_keys = work.key_head;
     arrive_expecting(stages.own_full, 2 * T::Q::kBytes);
     T::Q::load(stages.q, &args.q, of_head, work.place.begin, row, stages.own_full);
     T::Q::load(stages.dq(), &args.dq, of_head, work.place.begin, tangent_row(args.call, tangents.q, work.place),
@@ -78,7 +82,7 @@ struct Group {
     const Work work;
     Stages<T> stages;
     const HopperLane lane{};
-    const int unseen;   // keys before it: by the group's last query
+    const int unseen;   // keys before it: by the block's last query
     const float scale;  // of powers of two
     float greatest[2] = {kNoScore, kNoScore}, total[2] = {}, mean[2] = {}, factor[2] = {};
     float sums[T::kColumns / 2], changes[T::kColumns / 2], p[kScores], dp[kScores];
@@ -88,7 +92,7 @@ struct Group {
         : args(given),
           work(of),
           stages(at),
-          unseen(first_key(given, of.place.row, of.place.begin + lane.first_row() + 63)),
+          unseen(first_key(given, of.place.row, of.place.begin + T::kQueries - 1)),
           scale(exponent_scale<kCapped>(given) * kLog2OfE) {
         clear(sums);
         clear(changes);
@@ -103,6 +107,7 @@ struct Group {
 
     __device__ __forceinline__ void take(int key) {
         stages.ring.wait_until_full();
+        if (is_masked(key)) hide_faults();
         start_scores();
         wait_for_products<kCapped ? 0 : 1>();
         keep_here(p);
@@ -113,12 +118,14 @@ struct Group {
             for (int i = 0; i < kScores; ++i) dp[i] *= slope_of_cap(args, p[i]);
         }
         weigh(key);
-        start_mixing();
+        start_mixing(key);
         wait_for_products<1>();  // the changes of scores are there
         keep_here(dp);
+        const bool masked = is_masked(key);
         WINDLASS_UNROLL
         for (int i = 0; i < kScores; ++i) {
             dp[i] = p[i] * (args.scale * dp[i]);
+            if (masked) dp[i] = unless_unseen(p[i], dp[i]);
             mean[i / 2 % 2] += dp[i];
         }
         pack_weights(dp, packed_dp);
@@ -129,6 +136,18 @@ struct Group {
         keep_here(sums);
         keep_here(changes);
         stages.ring.leave();
+    }
+
+    // Whether some query of the block does not see some key of a tile.
+    __device__ __forceinline__ bool is_masked(int key) const {
+        return key < unseen || key + T::kKeys - 1 > work.place.begin;
+    }
+    // Of values and their tangents.
+    __device__ __forceinline__ void hide_faults() const {
+        meet_for_faults();
+        clear_faults<typename T::K>(stages.v(), stages.faults());
+        clear_faults<typename T::K>(stages.dv(), stages.faults_of_dv());
+        meet_for_faults();
     }
 
     // Scores, and as a group of their own the products of their changes.
@@ -143,13 +162,18 @@ struct Group {
         multiply_tiles<T::kSize, typename T::Q, typename T::K>(dp, stages.q, row, stages.dk(), /*adds=*/true);
         end_products();
     }
-    __device__ __forceinline__ void start_mixing() {
+    __device__ __forceinline__ void start_mixing(int key) {
         WINDLASS_UNROLL
         for (int i = 0; i < T::kColumns / 2; ++i) {
             sums[i] *= factor[i / 2 % 2];
             changes[i] *= factor[i / 2 % 2];
         }
         pack_weights(p, packed_p);
+        if (is_masked(key)) {
+            // A NaN of the values is in the sums, and so in what is made of them.
+            spread_faults(packed_p, stages.faults(), sums);
+            spread_faults(packed_p, stages.faults_of_dv(), changes);
+        }
         keep_here(sums);
         keep_here(changes);
         begin_products();
@@ -161,7 +185,7 @@ struct Group {
     // Scores become weights relative to the greatest one so far; what was summed under the one before it is to be
     // multiplied by `factor`. The four lanes of a row share it.
     __device__ __forceinline__ void weigh(int key) {
-        if (key < unseen || key + T::kKeys - 1 > work.place.begin + lane.first_row()) mask(key);
+        if (is_masked(key)) mask(key);
         WINDLASS_UNROLL
         for (int r = 0; r < 2; ++r) {
             float now = greatest[r];
@@ -211,8 +235,8 @@ struct Group {
             }
             const int query = work.place.begin + lane.row(r);
             if (query < args.length)
-                write_hopper<T::kSize>(args.tangent_out, query_row(args, work.place) + query,
-                                       work.place.head * T::kSize + lane.column(), r, 1.0f / total[r], changes);
+                write_hopper<T::kSize>(args.tangent_out, query_row(args, work.place) + query, work.place.head,
+                                       args.head_size, r, 1.0f / total[r], changes);
         }
     }
 };

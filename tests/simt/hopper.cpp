@@ -32,14 +32,15 @@ void end_phase_if_complete(BarrierState& state) {
 }
 
 // Rows of a box to shared memory, and to what products see of it.
-void move_box(const TensorBoxes& boxes, BoxPlace from, uint64_t offset) {
+void move_box(const TensorBoxes& boxes, const BoxPlace& from, uint64_t offset) {
     std::byte* const shared = shared_memory();
     std::vector<std::byte>& shown = hopper_state().shown;
     for (int r = 0; r < boxes.box_tokens; ++r) {
         const int64_t token = from.token + r;
-        const bool has_row = from.row >= 0 && from.row < boxes.rows && token >= 0 && token < boxes.tokens;
-        const auto* const row =
-            static_cast<const uint16_t*>(boxes.data) + from.row * boxes.row_stride + token * boxes.token_stride;
+        const bool has_row = from.row >= 0 && from.row < boxes.rows && token >= 0 && token < boxes.tokens &&
+                             from.head >= 0 && from.head < boxes.heads;
+        const auto* const row = static_cast<const uint16_t*>(boxes.data) + from.row * boxes.row_stride +
+                                token * boxes.token_stride + from.head * boxes.head_stride;
         for (int c = 0; c < kBoxColumns; ++c) {
             const int64_t column = from.column + c;
             const uint16_t bits = has_row && column >= 0 && column < boxes.columns ? row[column] : uint16_t{0};
@@ -95,9 +96,10 @@ TensorMap make_tensor_map(const TensorBoxes& boxes) {
     static_assert(sizeof(TensorBoxes) <= sizeof(TensorMap));
     constexpr int kInvalidValue = 1;
     const bool fits = boxes.data != nullptr && reinterpret_cast<uintptr_t>(boxes.data) % 16 == 0 &&
-                      boxes.token_stride % 8 == 0 && boxes.row_stride % 8 == 0 && boxes.token_stride > 0 &&
-                      boxes.row_stride > 0 && boxes.columns > 0 && boxes.tokens > 0 && boxes.rows > 0 &&
-                      boxes.box_tokens > 0 && boxes.box_tokens <= kBoxRowsMax;
+                      boxes.head_stride % 8 == 0 && boxes.token_stride % 8 == 0 && boxes.row_stride % 8 == 0 &&
+                      boxes.head_stride > 0 && boxes.token_stride > 0 && boxes.row_stride > 0 && boxes.columns > 0 &&
+                      boxes.heads > 0 && boxes.tokens > 0 && boxes.rows > 0 && boxes.box_tokens > 0 &&
+                      boxes.box_tokens <= kBoxRowsMax;
     if (!fits) throw DeviceError("cuTensorMapEncodeTiled", kInvalidValue, "CUDA_ERROR_INVALID_VALUE");
     TensorMap map{};
     std::memcpy(map.bytes, &boxes, sizeof(boxes));
@@ -160,7 +162,7 @@ void come_to(Site site, int number, int threads, bool waits) {
     release_all(barrier.waiters);
 }
 
-void load_box(Site site, void* to, const TensorMap& map, BoxPlace from, uint64_t* barrier) {
+void load_box(Site site, void* to, const TensorMap& map, const BoxPlace& from, uint64_t* barrier) {
     TensorBoxes boxes;
     std::memcpy(&boxes, map.bytes, sizeof(boxes));
     BarrierState* const state = find_barrier(site, barrier);

@@ -26,10 +26,7 @@ void arrive(Site site, uint64_t* barrier, unsigned bytes);
 void wait_for(Site site, uint64_t* barrier, unsigned parity);
 void come_to(Site site, int number, int threads, bool waits);
 
-struct BoxPlace {
-    int column = 0, token = 0, row = 0;
-};
-void load_box(Site site, void* to, const TensorMap& map, BoxPlace from, uint64_t* barrier);
+void load_box(Site site, void* to, const TensorMap& map, const BoxPlace& from, uint64_t* barrier);
 
 void give_registers(Site site, int count);
 void take_registers(Site site, int count);

@@ -79,17 +79,17 @@ __device__ inline void wait_for(Barrier* barrier, unsigned parity) {
 #endif
 }
 
-// The box from (row, token, column) on to shared memory, 1024-byte aligned; its bytes arrive at the barrier. In memory
-// each of its rows has 128 bytes, whose 16-byte parts are permuted by the row's number modulo 8.
-__device__ inline void load_box(void* to, const TensorMap* map, int column, int token, int row, Barrier* barrier) {
+// The box from a place on to shared memory, 1024-byte aligned; its bytes arrive at the barrier. In memory each of its
+// rows has 128 bytes, whose 16-byte parts are permuted by the row's number modulo 8.
+__device__ inline void load_box(void* to, const TensorMap* map, const BoxPlace& from, Barrier* barrier) {
 #ifdef __CUDACC__
     asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
-        "[%2];" ::"r"(shared_address(to)),
-        "l"(map), "r"(shared_address(barrier)), "r"(column), "r"(token), "r"(row)
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(from.column), "r"(from.head), "r"(from.token), "r"(from.row)
         : "memory");
 #else
-    simt::load_box(WINDLASS_SITE, to, *map, {column, token, row}, &barrier->word);
+    simt::load_box(WINDLASS_SITE, to, *map, from, &barrier->word);
 #endif
 }
 

@@ -186,14 +186,15 @@ class Cudart : public CudaRuntime {
     }
     TensorMap tensor_map(const TensorBoxes& boxes) override {
         static const EncodeTiled encode = find_encode_tiled();
-        constexpr cuuint32_t kRank = 3;
+        constexpr cuuint32_t kRank = 4;
         constexpr cuuint64_t kNumberBytes = 2;
-        const cuuint64_t sizes[kRank] = {static_cast<cuuint64_t>(boxes.columns), static_cast<cuuint64_t>(boxes.tokens),
-                                         static_cast<cuuint64_t>(boxes.rows)};
-        const cuuint64_t strides[kRank - 1] = {kNumberBytes * static_cast<cuuint64_t>(boxes.token_stride),
+        const cuuint64_t sizes[kRank] = {static_cast<cuuint64_t>(boxes.columns), static_cast<cuuint64_t>(boxes.heads),
+                                         static_cast<cuuint64_t>(boxes.tokens), static_cast<cuuint64_t>(boxes.rows)};
+        const cuuint64_t strides[kRank - 1] = {kNumberBytes * static_cast<cuuint64_t>(boxes.head_stride),
+                                               kNumberBytes * static_cast<cuuint64_t>(boxes.token_stride),
                                                kNumberBytes * static_cast<cuuint64_t>(boxes.row_stride)};
-        const cuuint32_t box[kRank] = {kBoxColumns, static_cast<cuuint32_t>(boxes.box_tokens), 1};
-        const cuuint32_t steps[kRank] = {1, 1, 1};
+        const cuuint32_t box[kRank] = {kBoxColumns, 1, static_cast<cuuint32_t>(boxes.box_tokens), 1};
+        const cuuint32_t steps[kRank] = {1, 1, 1, 1};
         CUtensorMap made;
         const CUresult code =
             encode(&made, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(boxes.data), sizes, strides, box,

@@ -107,7 +107,9 @@ const auto hopper_rows =
                     RowCase{64, 2, 2, 140, 0, 0, true, 2}, RowCase{80, 2, 1, 129}, RowCase{80, 1, 1, 150, 40, 0, true},
                     RowCase{96, 1, 1, 200}, RowCase{128, 1, 1, 260}, RowCase{128, 2, 2, 140, 70, 0, true},
                     RowCase{128, 1, 1, 150, 0, 2}, RowCase{128, 1, 1, 140, 70, 2, true}, RowCase{256, 2, 1, 130},
-                    RowCase{256, 1, 1, 150, 60, 0, true}, RowCase{256, 1, 1, 140, 0, 2});
+                    RowCase{256, 1, 1, 150, 60, 0, true}, RowCase{256, 1, 1, 140, 0, 2}, RowCase{48, 4, 2, 129},
+                    RowCase{72, 1, 1, 150, 40, 0, true}, RowCase{112, 2, 1, 130}, RowCase{64, 2, 1, 130, 0, 2},
+                    RowCase{192, 2, 1, 130});
 INSTANTIATE_TEST_SUITE_P(Rows, HopperAttention, hopper_rows, row_name);
 INSTANTIATE_TEST_SUITE_P(Rows, SlowHopperAttention, hopper_rows, row_name);
 
@@ -120,7 +122,7 @@ TEST_P(HopperLongRows, HaveTheSameBitsInEveryOrder) {
 INSTANTIATE_TEST_SUITE_P(Rows, HopperLongRows, testing::Values(RowCase{64, 1, 1, 780}, RowCase{128, 1, 1, 400}),
                          row_name);
 
-// The kernels of all other architectures, for each of their sizes.
+// The kernels of all other architectures, for each of their sizes, and for heads between them.
 class OtherArchitectures : public HopperAttention {};
 TEST_P(OtherArchitectures, AreTheFormulaAndHaveOneDerivative) {
     simt::emulate({.capability = kAmpere});
@@ -131,14 +133,15 @@ INSTANTIATE_TEST_SUITE_P(Rows, OtherArchitectures,
                          testing::Values(RowCase{64, 2, 1, 200}, RowCase{64, 1, 1, 200, 100}, RowCase{80, 1, 1, 150},
                                          RowCase{96, 1, 1, 150, 70}, RowCase{128, 2, 1, 150}, RowCase{256, 1, 1, 130},
                                          RowCase{64, 1, 1, 90, 0, 2}, RowCase{128, 1, 1, 150, 70, 2},
-                                         RowCase{256, 1, 1, 130, 0, 2}),
+                                         RowCase{256, 1, 1, 130, 0, 2}, RowCase{36, 2, 1, 90}, RowCase{48, 2, 1, 150},
+                                         RowCase{112, 1, 1, 150, 70}, RowCase{192, 2, 1, 130}, RowCase{20, 1, 1, 90}),
                          row_name);
 
-// Also where rows begin between packs of 16 bytes, and for sizes that have no kernel there.
+// Also where rows or heads begin between packs of 16 bytes, and for sizes that have no kernel there.
 TEST(HopperDispatch, TheOtherKernelsTakeTheRest) {
     Setting with_gaps = setting_of({64, 2, 1, 70});
     with_gaps.gaps = true;
-    for (const Setting& setting : {with_gaps, setting_of({72, 2, 1, 70}), setting_of({64, 1, 1, 70, 0, 2})}) {
+    for (const Setting& setting : {with_gaps, setting_of({36, 2, 1, 70}), setting_of({20, 1, 1, 70})}) {
         const Trial trial(setting);
         std::set<std::string> kernels;
         simt::emulate({.launching = [&](const char* name) { kernels.insert(name); }});

@@ -211,7 +211,15 @@ std::string seen(Planted planted, uint64_t seeds) {
                                 streamed = bf16_numbers((kTiles + 1) * kSize, streamed_number);
     const auto map = [](const std::vector<uint16_t>& numbers, int box_tokens) {
         const int64_t tokens = std::ssize(numbers) / kSize;
-        return simt::make_tensor_map({numbers.data(), kSize, tokens, 1, kSize, tokens * kSize, box_tokens});
+        return simt::make_tensor_map({.data = numbers.data(),
+                                      .columns = kSize,
+                                      .heads = 1,
+                                      .tokens = tokens,
+                                      .rows = 1,
+                                      .head_stride = kSize,
+                                      .token_stride = kSize,
+                                      .row_stride = tokens * kSize,
+                                      .box_tokens = box_tokens});
     };
     const std::vector<float> want = wanted();
     for (uint64_t seed = 0; seed < seeds; ++seed) {
@@ -248,9 +256,17 @@ std::vector<Planted> planted_faults() {
 
 INSTANTIATE_TEST_SUITE_P(Planted, HopperFaults, testing::ValuesIn(planted_faults()));
 
-TEST(Hopper, BoxesAreZeroAfterAMatrixEnds) {
-    const std::vector<uint16_t> numbers(3 * 70 * 80, 0x3f80);
-    const TensorMap map = simt::make_tensor_map({numbers.data(), 70, 60, 3, 80, 70 * 80, 32});
+TEST(Hopper, BoxesAreZeroAfterAHeadAndAfterARowEnd) {
+    const std::vector<uint16_t> numbers(3 * 70 * 160, 0x3f80);
+    const TensorMap map = simt::make_tensor_map({.data = numbers.data(),
+                                                 .columns = 70,
+                                                 .heads = 2,
+                                                 .tokens = 60,
+                                                 .rows = 3,
+                                                 .head_stride = 80,
+                                                 .token_stride = 160,
+                                                 .row_stride = 70 * 160,
+                                                 .box_tokens = 32});
     simt::run_grid({.threads = 32, .shared_bytes = hopper_shared_bytes(4096, 1)}, 1, [&] {
         auto* const tile = reinterpret_cast<uint16_t*>(hopper_shared());
         auto* const barrier = reinterpret_cast<Barrier*>(tile + 2048);
@@ -258,7 +274,7 @@ TEST(Hopper, BoxesAreZeroAfterAMatrixEnds) {
             make_barrier(barrier, 1);
             show_barriers();
             arrive_expecting(barrier, 4096);
-            load_box(tile, &map, 64, 50, 2, barrier);
+            load_box(tile, &map, {.column = 64, .head = 0, .token = 50, .row = 2}, barrier);
         }
         __syncthreads();
         wait_for(barrier, 0);
@@ -273,9 +289,9 @@ TEST(Hopper, BoxesAreZeroAfterAMatrixEnds) {
 
 TEST(Hopper, ABoxThatNoCardTakesIsRefused) {
     alignas(16) static uint16_t number[8];
-    EXPECT_THROW(simt::make_tensor_map({number + 1, 8, 1, 1, 8, 8, 1}), DeviceError);
-    EXPECT_THROW(simt::make_tensor_map({number, 4, 1, 1, 4, 8, 1}), DeviceError);
-    EXPECT_THROW(simt::make_tensor_map({number, 8, 1, 1, 8, 8, 512}), DeviceError);
+    EXPECT_THROW(simt::make_tensor_map({number + 1, 8, 1, 1, 1, 8, 8, 8, 1}), DeviceError);
+    EXPECT_THROW(simt::make_tensor_map({number, 4, 1, 1, 1, 8, 4, 8, 1}), DeviceError);
+    EXPECT_THROW(simt::make_tensor_map({number, 8, 1, 1, 1, 8, 8, 8, 512}), DeviceError);
 }
 
 }  // namespace
