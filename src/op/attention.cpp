@@ -1,5 +1,6 @@
 #include "op/attention.h"
 
+#include "op/attention_cuda.h"
 #include "op/attention_tiles.h"
 #include "op/cuda_kernels.h"
 #include "op/sample.h"
@@ -92,6 +93,13 @@ int64_t scratch_bytes(const OpSpec& spec, const OpSize& size, DiffMode mode) {
 // Of CUDA: the sums of dO * O.
 int64_t scratch_bytes_cuda(const OpSpec& spec, const OpSize& size, DiffMode mode) {
     return mode == DiffMode::vjp ? float_bytes(size.tokens() * spec.get<AttentionAttrs>().heads) : 0;
+}
+
+// Heads of other sizes than tensor cores take. In f32 there are no others to miss.
+std::string slow_kernels_cuda(const OpSpec& spec, const OpSize& size) {
+    const auto& attrs = spec.get<AttentionAttrs>();
+    if (size.compute != DType::bf16 || tensor_core_size(attrs.head_size, attrs.softcap > 0) != 0) return "";
+    return fmt::format("f32 kernels without tensor cores, for heads of {} numbers", attrs.head_size);
 }
 
 // Still so that each key head has as many heads as every other; whole where that does not come out.
@@ -197,7 +205,8 @@ constinit const OpRecord kAttention{
                        .kernels = &attention_op::kCpu},
                       {.cost = attention_op::cost<attention_op::kCudaWork>,
                        .scratch_bytes = attention_op::scratch_bytes_cuda,
-                       .kernels = &kAttentionCuda}),
+                       .kernels = &kAttentionCuda,
+                       .slow_kernels = attention_op::slow_kernels_cuda}),
 };
 
 }  // namespace windlass

@@ -148,6 +148,9 @@ struct OpCells {
     Cost (*cost)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;
     int64_t (*scratch_bytes)(const OpSpec& spec, const OpSize& size, DiffMode mode) = nullptr;  // null: none
     const OpKernels* kernels = nullptr;
+    // Which slow kernels take such a call, and why: "f32 kernels without tensor cores, for heads of 20 numbers"; empty:
+    // none do. null: never.
+    std::string (*slow_kernels)(const OpSpec& spec, const OpSize& size) = nullptr;
 
     Kernel of(DiffMode mode) const { return kernels == nullptr ? nullptr : kernels->of(mode); }
 };

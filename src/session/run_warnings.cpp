@@ -133,6 +133,22 @@ void warn_of_unknown_tokens(const Session& session, std::vector<std::string>& wa
                         fmt::join(unknown, ", "), session.tokenizer->vocab_size() - 1));
 }
 
+// On the run's device, or on that of a machine that is described.
+void warn_of_slow_kernels(const Session& session, std::vector<std::string>& warnings) {
+    const bool has_card = !session.config.machine.empty() && session.machine.device_memory_bytes > 0;
+    const OpSize size{.device = has_card ? DeviceKind::cuda : computing_device(session.config).kind,
+                      .compute = session.numerics().compute};
+    std::set<std::string> found;
+    for (const Block& block : session.model.blocks)
+        for (const Node& node : block.program->nodes) {
+            const OpCells& cells = node.op->on(size.device);
+            if (cells.slow_kernels == nullptr) continue;
+            const std::string why = cells.slow_kernels(node.spec, size);
+            if (!why.empty() && found.insert(why).second)
+                warnings.push_back(fmt::format("{} on the device takes {}", node.op->name, why));
+        }
+}
+
 }  // namespace
 
 std::vector<std::string> run_warnings(const Session& session) {
@@ -140,6 +156,7 @@ std::vector<std::string> run_warnings(const Session& session) {
     if (std::string problem = rate_problem(session); !problem.empty()) warnings.push_back(std::move(problem));
     warn_of_tokens(session, warnings);
     warn_of_unknown_tokens(session, warnings);
+    warn_of_slow_kernels(session, warnings);
     return warnings;
 }
 

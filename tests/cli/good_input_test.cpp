@@ -66,6 +66,20 @@ TEST_F(GoodInput, ARunWithoutARateIsWarnedOf) {
     EXPECT_THAT(said(three_rows({{"max_steps", "2"}, {"warmup_steps", "1"}})), Not(HasSubstr("of every step is 0")));
 }
 
+// Attention of heads of 16 numbers; on the CPU they have no other kernels.
+TEST_F(GoodInput, SlowKernelsOfACardAreWarnedOf) {
+    const std::string warning = "attention on the device takes f32 kernels without tensor cores, for heads of ";
+    const auto planned = [&](const Settings& settings) {
+        std::vector<std::string> words = words_of(settings);
+        words.insert(words.begin(), {"plan", "--alone"});
+        return must_succeed(sandbox_.windlass(words)).err;
+    };
+    Settings settings = sandbox_.training();
+    EXPECT_THAT(planned(settings), Not(HasSubstr(warning)));
+    settings["machine"] = "rtx4090-desktop";
+    EXPECT_THAT(planned(settings), HasSubstr(warning));
+}
+
 TEST_F(GoodInput, NamesOfTensorsThatAFrameworkWrappedAreRead) {
     const std::string model = sandbox_.model();
     const std::string plain = said(sandbox_.training());
