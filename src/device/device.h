@@ -116,6 +116,7 @@ struct DeviceProperties {
     std::string name;         // "NVIDIA H200"
     std::string kernel_path;  // what decides which kernels run: "sm_90 x 132", architecture and multiprocessors
     int64_t memory_bytes = 0, free_bytes = 0;
+    int64_t cache_bytes = 0;  // of the last-level cache
 };
 
 class Device {

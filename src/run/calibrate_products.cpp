@@ -104,9 +104,11 @@ double call_seconds(Device& device, Stream& stream) {
     return rounded(seconds / (kRepeats * static_cast<double>(calls.size())));
 }
 
-// Of calls in turn whose values no cache holds together, as in a step, where each layer has its own.
-double kernel_rate(const KernelCase& each, Device& device, Stream& stream, int threads) {
-    constexpr int64_t kBytes = 96 * kMiB, kCallsMax = 32;
+// Of calls in turn whose values no cache holds together, as in a step, where each layer has its own. Gradients of
+// weights are written and added to in turn: a step with several micro-batches does both.
+double kernel_rate(const KernelCase& each, Device& device, Stream& stream, int threads, int64_t cache_bytes) {
+    constexpr int64_t kCallsMax = 32;
+    const int64_t bytes_min = 2 * cache_bytes;
     OpSize size = each.size;
     size.threads = threads;
     std::vector<std::unique_ptr<KernelCall>> calls;
@@ -116,12 +118,17 @@ double kernel_rate(const KernelCase& each, Device& device, Stream& stream, int t
         calls.push_back(std::make_unique<KernelCall>(*each.op, each.spec, size, each.mode, device, stream));
         bytes += calls.back()->bytes();
         flops += calls.back()->flops();
-    } while (bytes < kBytes && std::ssize(calls) < kCallsMax);
+    } while (bytes < bytes_min && std::ssize(calls) < kCallsMax);
+    const bool both_forms = calls.front()->has_sinks();
     const double seconds = usual_seconds([&] {
-        for (const std::unique_ptr<KernelCall>& call : calls) (*call)();
+        for (int form = 0; form < (both_forms ? 2 : 1); ++form)
+            for (const std::unique_ptr<KernelCall>& call : calls) {
+                call->set_adding(form == 1);
+                (*call)();
+            }
         stream.synchronize();
     });
-    return rounded(flops / seconds);
+    return rounded((both_forms ? 2 : 1) * flops / seconds);
 }
 
 }  // namespace
@@ -139,10 +146,12 @@ void calibrate_products(Device& device, Stream& stream, Machine& machine) {
 }
 
 void calibrate_kernels(std::span<const KernelCase> cases, Device& device, int threads, Machine& machine) {
+    constexpr int64_t kUsualCache = 48 * kMiB;  // of a device that reports none
     const std::unique_ptr<Stream> stream = device.make_stream(threads);
+    const int64_t known = device.properties().cache_bytes, cache_bytes = known > 0 ? known : kUsualCache;
     for (const KernelCase& each : cases) {
         if (!machine.kernels.contains(each.key))
-            machine.kernels[each.key] = kernel_rate(each, device, *stream, threads);
+            machine.kernels[each.key] = kernel_rate(each, device, *stream, threads, cache_bytes);
     }
 }
 

@@ -135,6 +135,14 @@ void KernelCall::make_weights() {
     }
 }
 
+void KernelCall::set_adding(bool adds) {
+    for (GradientSink& sink : sinks_) sink.first = !adds;
+}
+
+bool KernelCall::has_sinks() const {
+    return std::ranges::any_of(sinks_, &GradientSink::wanted);
+}
+
 void KernelCall::run(DiffMode mode) {
     const OpCall call{.spec = &spec_,
                       .size = &size_,

@@ -18,6 +18,10 @@ class KernelCall {
     // On a stream of the device.
     KernelCall(const OpRecord& op, OpSpec spec, const OpSize& size, DiffMode mode, Device& device, Stream& stream);
     void operator()();
+    // Whether calls after it add gradients of weights to what is there, or write them: micro-batches after a step's
+    // first do.
+    void set_adding(bool adds);
+    bool has_sinks() const;
     int64_t bytes() const;  // of all values and weights
     double flops() const { return cost().flops; }
     Cost cost() const { return op_.cost(spec_, size_, direction_); }

@@ -77,7 +77,8 @@ class Emulated : public CudaRuntime {
         return {.name = "emulated",
                 .capability = emulation.capability,
                 .multiprocessors = kMultiprocessors,
-                .memory_bytes = int64_t{1} << 34};
+                .memory_bytes = int64_t{1} << 34,
+                .cache_bytes = emulation.cache_bytes};
     }
     void require_kernels(int device) override {
         use(device);

@@ -21,6 +21,7 @@ struct Emulation {
     int64_t pinned_bytes_max = INT64_MAX;
     int64_t ahead_ns = 0;                                    // the clocks of devices, of events recorded from now on
     int capability = 90;                                     // compute capability 9.0
+    int64_t cache_bytes = 0;                                 // that a device reports; 0: none
     std::function<void(const char* kernel)> launching = {};  // called before each launch
 };
 void emulate(const Emulation& emulation);

@@ -122,7 +122,8 @@ class CudaDevice : public Device {
                 .kernel_path = fmt::format("sm_{} x {}{}", found.capability, found.multiprocessors,
                                            found.capability == kHopper ? kHopperPath : ""),
                 .memory_bytes = found.memory_bytes,
-                .free_bytes = runtime_.free_bytes(index_)};
+                .free_bytes = runtime_.free_bytes(index_),
+                .cache_bytes = found.cache_bytes};
     }
     std::unique_ptr<Stream> make_stream(int) override { return std::make_unique<CudaStream>(runtime_, index_); }
     std::unique_ptr<Memory> allocate(int64_t bytes, MemoryKind kind) override {

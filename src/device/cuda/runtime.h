@@ -20,6 +20,7 @@ struct CudaProperties {
     int capability = 0;  // 90: compute capability 9.0
     int multiprocessors = 0;
     int64_t memory_bytes = 0;
+    int64_t cache_bytes = 0;  // level 2
 };
 
 // What decides how work is cut and which kernels do it.

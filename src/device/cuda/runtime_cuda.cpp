@@ -69,7 +69,8 @@ class Cudart : public CudaRuntime {
         return {.name = found.name,
                 .capability = 10 * found.major + found.minor,
                 .multiprocessors = found.multiProcessorCount,
-                .memory_bytes = static_cast<int64_t>(found.totalGlobalMem)};
+                .memory_bytes = static_cast<int64_t>(found.totalGlobalMem),
+                .cache_bytes = found.l2CacheSize};
     }
 
     int64_t free_bytes(int device) override {

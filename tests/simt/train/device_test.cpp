@@ -102,6 +102,27 @@ TEST_F(DeviceTraining, HeadsThatItsKernelsDoNotTakeAreRefusedBeforeAPlan) {
     }
 }
 
+// Values that the card's cache holds are read faster than those of a step.
+TEST_F(DeviceTraining, KernelsAreMeasuredOnMoreThanTheCacheHolds) {
+    const KernelCase add{.key = "add",
+                         .op = &kAdd,
+                         .spec = {.in = {{128}, {128}}},
+                         .size = {.rows = 1, .sequence_length = 64, .device = DeviceKind::cuda}};
+    for (const int64_t cache_bytes : {int64_t{1} << 18, int64_t{1} << 19}) {
+        int64_t used = 0;
+        const auto device = make_device(kCard);
+        const int64_t before = device->properties().free_bytes;
+        simt::emulate({.cache_bytes = cache_bytes, .launching = [&](const char*) {
+                           used = std::max(used, before - device->properties().free_bytes);
+                       }});
+        machine_.kernels.clear();
+        calibrate_kernels({&add, 1}, *device, 1, machine_);
+        simt::emulate({});
+        EXPECT_GE(used, 2 * cache_bytes);
+        EXPECT_LT(used, 3 * cache_bytes);
+    }
+}
+
 TEST_F(DeviceTraining, AdamwIsTheSameWhereverItIsPlaced) {
     expect_one_outcome({});
 }

@@ -164,6 +164,30 @@ TEST(Calibrate, MeasuresTheKernelsOfAModel) {
     }
 }
 
+// Of a linear layer's backward: how often it wrote the gradient of its weight, and how often it added to it.
+std::array<int, 2> forms_seen;
+void note_form(const OpCall& call, Stream&) {
+    ++forms_seen[call.sinks[0].first ? 0 : 1];
+}
+
+TEST(Calibrate, GradientsOfWeightsAreWrittenAndAddedTo) {
+    OpRecord linear = kLinear;
+    OpCells& cells = linear.cells[static_cast<size_t>(DeviceKind::cpu)];
+    OpKernels kernels = *cells.kernels;
+    kernels.vjp = note_form;
+    cells.kernels = &kernels;
+    const KernelCase backward{.key = "backward",
+                              .op = &linear,
+                              .spec = {.attrs = LinearAttrs{}, .in = {{64}}, .weights = {{32, 64}}},
+                              .size = {.rows = 1, .sequence_length = 16},
+                              .mode = DiffMode::vjp};
+    Machine machine;
+    forms_seen = {};
+    calibrate_kernels({&backward, 1}, *make_device({}), 1, machine);
+    EXPECT_GT(forms_seen[0], 0);
+    EXPECT_EQ(forms_seen[0], forms_seen[1]);
+}
+
 TEST(Calibrate, LeavesADriveOutWhereThereIsNone) {
     if (is_sanitized()) GTEST_SKIP() << "FillsEveryRate measures the same, and a drive";
     const Machine& machine = measured_without_drive();
