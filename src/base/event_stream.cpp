@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/file_error.h"
@@ -24,7 +24,7 @@ constexpr size_t kEarlyBytesMax = size_t{64} << 10;
 constexpr size_t kWaitingBytesMax = size_t{1} << 20;  // a reader that lags by more does not come back
 constexpr auto kLastPatience = std::chrono::seconds(5);
 
-// A line that a kill cut short ends where the next process goes on.
+// A kill cut a line short: the next process ends it.
 bool ends_in_mid_line(int descriptor) {
     char last = '\n';
     const off_t size = ::lseek(descriptor, 0, SEEK_END);
@@ -152,9 +152,14 @@ void EventStream::emit(const EventKind& kind, const Json& body) {
 }
 
 void EventStream::finish() {
-    const std::lock_guard lock(state_->mutex);
-    state_->pass_on(kLastPatience);
-    if (state_->failed != 0) throw MachineError("write", "stdout", state_->failed);
+    std::string why;
+    {
+        const std::lock_guard lock(state_->mutex);
+        why = state_->pass_on(kLastPatience);
+        if (state_->failed != 0) throw MachineError("write", "stdout", state_->failed);
+        if (!state_->waiting.empty()) why = state_->give_up("nothing reads them");
+    }
+    if (!why.empty()) log_warning("stdout did not take the last events: {}", why);
 }
 
 }  // namespace windlass

@@ -32,7 +32,7 @@ class EventStream {
     // Appends to the file, first what was to be kept until now (the first 64 KiB). Not through a link. Once. Throws
     // MachineError; a line that the file does not take later is lost, as those of the log are.
     void open(const std::string& path);
-    // Whether anything is written: nothing needs to be made of a step that is told to none.
+    // Whether a reader follows: what only it is told need not be made otherwise.
     bool is_followed() const;
 
     // {"event": kind.name, "time": seconds since 1970, ...body}; `body` is an object, whose own "time" holds, or null.

@@ -102,6 +102,11 @@ TEST(Events, TellWhyARunThatWasNotFollowedEnded) {
     Settings settings = sandbox.training();
     must_succeed(sandbox.train(settings));
     EXPECT_EQ(name_of(parsed(read_bytes(sandbox.out() + "/events.jsonl")).back()), "done");
+    settings["max_steps"] = "4";
+    must_succeed(sandbox.train(settings, {"--resume"}));
+    const std::vector<Json> warnings = of_kind(parsed(read_bytes(sandbox.out() + "/events.jsonl")), "warning");
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_THAT(warnings[0].value("text", ""), testing::HasSubstr("changed settings: max_steps"));
     settings["loss_watchdog_threshold"] = "0.001";
     settings["loss_watchdog_patience"] = "1";
     const Finished diverged = run(sandbox.train(settings, {"--overwrite"}));
@@ -264,7 +269,7 @@ TEST(Events, AClientDrivesARun) {
     EXPECT_EQ(exported.back()["folder"], sandbox / "model");
 }
 
-// Of a run that is over, and was asked to stop too late: the next one goes on.
+// Of a run that was over when it was asked: the next one is not stopped.
 TEST(Events, AStopOfAnEarlierRunIsRemoved) {
     Sandbox sandbox;
     Settings settings = sandbox.training();

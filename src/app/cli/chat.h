@@ -11,6 +11,7 @@
 
 namespace windlass {
 
+inline constexpr EventKind kTextEvent{.name = "text"};  // of an answer, as it is written
 inline constexpr int64_t kQuestionBytesMax = int64_t{1} << 20;
 
 // The chat template of the configuration's model. Throws UserError(model) where there is none.

@@ -9,7 +9,6 @@ namespace windlass {
 namespace {
 
 constexpr EventKind kReady{.name = "ready"};
-constexpr EventKind kText{.name = "text"};
 constexpr EventKind kAnswer{.name = "answer"};
 constexpr EventKind kObeyed{.name = "obeyed"};
 constexpr EventKind kRefused{.name = "refused"};
@@ -84,7 +83,7 @@ class LineChat {
 
     void answer(const std::string& question) {
         const Reply reply = ask(engine_, chat_, question, [&](const std::string& text) {
-            if (!text.empty()) out_.tell(kText, {{"delta", text}});
+            if (!text.empty()) out_.tell(kTextEvent, {{"delta", text}});
         });
         const GenerateResult& result = reply.answer.result;
         out_.tell(kAnswer, {{"content", reply.answer.text},

@@ -19,7 +19,6 @@
 namespace windlass {
 namespace {
 
-constexpr EventKind kText{.name = "text"};
 constexpr int64_t kPromptBytesMax = 16 * kMiB;
 
 std::string read_prompt(const std::string& prompt) {
@@ -72,7 +71,7 @@ ExitCode run_generate(const GenerateArgs& args, VerbOutput& out) {
     const auto take = [&](const std::string& piece) {
         text += piece;
         if (out.is_text()) print_prose(piece);
-        if (!piece.empty()) out.tell(kText, {{"delta", piece}});
+        if (!piece.empty()) out.tell(kTextEvent, {{"delta", piece}});
     };
     const GenerateOptions options{.max_new_tokens = new_tokens,
                                   .sampling = {args.temperature, args.top_k, args.top_p},

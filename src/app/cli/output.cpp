@@ -41,7 +41,6 @@ ResultForm result_form_of(std::span<const char* const> words) {
 VerbOutput::VerbOutput(ResultForm form, std::string_view verb) : form_(form) {
     if (has_events()) events_.follow(STDOUT_FILENO);
     events_.emit(kBegin, with_version({{"verb", verb}, {"version", WINDLASS_VERSION}, {"pid", ::getpid()}}));
-    if (!has_events()) return;
     tap_.emplace([this](LogLevel level, const std::string& line) {
         if (level != LogLevel::error) events_.emit(level == LogLevel::warning ? kWarning : kNote, {{"text", line}});
     });

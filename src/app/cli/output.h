@@ -23,7 +23,7 @@ ResultForm result_form_of(std::span<const char* const> words);
 
 class VerbOutput {
   public:
-    // Where events are asked for, that of the beginning is told, and from here on the log's lines are.
+    // The event of the beginning is told, and from here on the log's lines are.
     VerbOutput(ResultForm form, std::string_view verb);
 
     bool is_text() const { return form_ == ResultForm::text; }
