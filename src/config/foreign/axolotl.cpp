@@ -16,6 +16,7 @@ constexpr std::string_view kPadding = "rows are padded to one of four lengths";
 constexpr std::string_view kAdapters = "adapters are lora, ia3 and lsp, drawn as peft draws them";
 constexpr std::string_view kClasses = "the family follows from config.json";
 constexpr std::string_view kTokens = "tokens are kept by their content";
+constexpr std::string_view kSets = "train_data, instruction_field, input_field, output_field, text_field";
 
 void take_adapter(ForeignDraft& draft, const ForeignKey& key) {
     const std::string& name = key.value.text;
@@ -127,7 +128,7 @@ void take_preferences(ForeignDraft& draft, const ForeignKey& key) {
 }
 
 void take_evals_per_epoch(ForeignDraft& draft, const ForeignKey& key) {
-    draft.drop(key.name, "evaluations come each eval_steps, and at the end: give a number of steps");
+    draft.drop(key.name, std::string(kEachSteps));
 }
 
 void take_watchdog(ForeignDraft& draft, const ForeignKey& key) {
@@ -136,21 +137,23 @@ void take_watchdog(ForeignDraft& draft, const ForeignKey& key) {
 
 constexpr ForeignRule kRules[] = {
     {.name = "base_model", .ours = "model"},
-    {.name = "datasets", .take = take_sets},
-    {.name = "pretraining_dataset", .take = take_sets},
-    {.name = "test_datasets", .take = take_sets},
+    {.name = "datasets", .ours = kSets, .take = take_sets},
+    {.name = "pretraining_dataset", .ours = kSets, .take = take_sets},
+    {.name = "test_datasets",
+     .ours = "eval_data, instruction_field, input_field, output_field, text_field",
+     .take = take_sets},
     {.name = "val_set_size", .ours = "val_split"},
     {.name = "sequence_len", .ours = "max_length"},
     {.name = "sample_packing", .ours = "packing"},
     {.name = "train_on_inputs", .ours = "train_on_prompt"},
-    {.name = "adapter", .take = take_adapter},
-    {.name = "load_in_4bit", .take = take_4_bits},
-    {.name = "load_in_8bit", .take = take_8_bits},
+    {.name = "adapter", .ours = "adapter, weight_storage", .take = take_adapter},
+    {.name = "load_in_4bit", .ours = "weight_storage", .take = take_4_bits},
+    {.name = "load_in_8bit", .ours = "weight_storage", .take = take_8_bits},
     {.name = "lora_r", .ours = "lora_r"},
     {.name = "lora_alpha", .ours = "lora_alpha"},
     {.name = "lora_dropout", .ours = "lora_dropout"},
-    {.name = "lora_target_linear", .take = take_all_linear},
-    {.name = "lora_target_modules", .take = take_modules},
+    {.name = "lora_target_linear", .ours = "lora_target_modules", .take = take_all_linear},
+    {.name = "lora_target_modules", .ours = "lora_target_modules", .take = take_modules},
     {.name = "peft_use_rslora", .ours = "use_rslora"},
     {.name = "lora_modules_to_save", .ours = "modules_to_save"},
     {.name = "peft_use_dora", .ours = "use_dora"},
@@ -160,11 +163,11 @@ constexpr ForeignRule kRules[] = {
     {.name = "lr_scheduler", .ours = "lr_scheduler_type"},
     {.name = "cosine_min_lr_ratio", .ours = "min_lr_ratio"},
     {.name = "save_first_step", .ours = "save_first_step"},
-    {.name = "loss_watchdog_threshold", .take = take_watchdog},
-    {.name = "loss_watchdog_patience", .take = take_watchdog},
-    {.name = "chat_template", .take = take_template},
-    {.name = "rl", .take = take_preferences},
-    {.name = "evals_per_epoch", .take = take_evals_per_epoch},
+    {.name = "loss_watchdog_threshold", .ours = "loss_watchdog_threshold", .take = take_watchdog},
+    {.name = "loss_watchdog_patience", .ours = "loss_watchdog_patience", .take = take_watchdog},
+    {.name = "chat_template", .ours = "chat_template", .take = take_template},
+    {.name = "rl", .ours = "objective", .take = take_preferences},
+    {.name = "evals_per_epoch", .reason = kEachSteps, .take = take_evals_per_epoch},
     {.name = "saves_per_epoch", .reason = "checkpoints are saved each save_steps: give a number of steps"},
     {.name = "chat_template_jinja", .reason = "chats go through the model's own template, or one in a file"},
     {.name = "eot_tokens", .reason = "the end of a turn is found in the template, and trained"},

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kPlaced = "where things live follows from ram, device_memory and ssd_dir";
 constexpr std::string_view kNoEffect = "it does not change the training";
+constexpr std::string_view kResumes = "a run resumes with: windlass train OUTPUT_DIR/run.yaml --resume";
+constexpr std::string_view kByMetric = "the metric says it";
 constexpr std::string_view kNoReport = "metrics go to metrics.jsonl, TensorBoard files and loss.svg in output_dir";
 constexpr std::string_view kNoHub = "nothing is sent anywhere";
 
@@ -39,7 +41,7 @@ void take_max_steps(ForeignDraft& draft, const ForeignKey& key) {
 }
 
 void take_resume(ForeignDraft& draft, const ForeignKey& key) {
-    if (!key.value.is_false()) draft.drop(key.name, "a run resumes with: windlass train OUTPUT_DIR/run.yaml --resume");
+    if (!key.value.is_false()) draft.drop(key.name, std::string(kResumes));
 }
 
 void take_bf16(ForeignDraft& draft, const ForeignKey& key) {
@@ -102,7 +104,7 @@ void take_metric(ForeignDraft& draft, const ForeignKey& key) {
 }
 
 void take_greater(ForeignDraft& draft, const ForeignKey& key) {
-    if (key.value.is_true()) draft.drop(key.name, "the metric says it");
+    if (key.value.is_true()) draft.drop(key.name, std::string(kByMetric));
 }
 
 void take_report(ForeignDraft& draft, const ForeignKey& key) {
@@ -126,8 +128,7 @@ void take_save_steps(ForeignDraft& draft, const ForeignKey& key) {
 }
 
 void take_eval_strategy(ForeignDraft& draft, const ForeignKey& key) {
-    if (key.value.text == "epoch")
-        draft.drop(key.name, "evaluations come each eval_steps, and at the end: give a number of steps");
+    if (key.value.text == "epoch") draft.drop(key.name, std::string(kEachSteps));
 }
 
 void take_eval_steps(ForeignDraft& draft, const ForeignKey& key) {
@@ -143,11 +144,13 @@ void take_eval_steps(ForeignDraft& draft, const ForeignKey& key) {
 constexpr ForeignRule same(std::string_view name) {
     return {.name = name, .ours = name};
 }
-constexpr ForeignRule gone(std::string_view name, std::string_view reason) {
-    return {.name = name, .reason = reason};
+// With `take`, only some of its values are left out for this reason.
+constexpr ForeignRule gone(std::string_view name, std::string_view reason,
+                           void (*take)(ForeignDraft&, const ForeignKey&) = nullptr) {
+    return {.name = name, .reason = reason, .take = take};
 }
-constexpr ForeignRule by(std::string_view name, void (*take)(ForeignDraft&, const ForeignKey&)) {
-    return {.name = name, .take = take};
+constexpr ForeignRule by(std::string_view name, std::string_view ours, void (*take)(ForeignDraft&, const ForeignKey&)) {
+    return {.name = name, .ours = ours, .take = take};
 }
 
 constexpr ForeignRule kRules[] = {
@@ -166,23 +169,23 @@ constexpr ForeignRule kRules[] = {
     same("use_dora"),
     same("load_best_model_at_end"),
     same("early_stopping_patience"),
-    by("metric_for_best_model", take_metric),
-    by("greater_is_better", take_greater),
-    by("max_steps", take_max_steps),
-    by("warmup_steps", take_warmup),
-    by("warmup_ratio", take_warmup_ratio),
-    by("lr_scheduler_kwargs", take_scheduler_settings),
-    by("bf16", take_bf16),
-    by("fp16", take_fp16),
-    by("optim", take_optimizer),
-    by("optimizer", take_optimizer),
-    by("report_to", take_report),
-    by("save_strategy", take_save_strategy),
-    by("save_steps", take_save_steps),
-    by("eval_strategy", take_eval_strategy),
-    by("evaluation_strategy", take_eval_strategy),
-    by("eval_steps", take_eval_steps),
-    by("resume_from_checkpoint", take_resume),
+    by("metric_for_best_model", "metric_for_best_model", take_metric),
+    gone("greater_is_better", kByMetric, take_greater),
+    by("max_steps", "max_steps", take_max_steps),
+    by("warmup_steps", "warmup_steps, warmup_ratio", take_warmup),
+    by("warmup_ratio", "warmup_ratio", take_warmup_ratio),
+    by("lr_scheduler_kwargs", "min_lr_ratio, lr_num_cycles, lr_scheduler_type", take_scheduler_settings),
+    by("bf16", "dtype", take_bf16),
+    by("fp16", "dtype", take_fp16),
+    by("optim", "method, state_format", take_optimizer),
+    by("optimizer", "method, state_format", take_optimizer),
+    gone("report_to", kNoReport, take_report),
+    by("save_strategy", "save_steps", take_save_strategy),
+    by("save_steps", "save_steps", take_save_steps),
+    gone("eval_strategy", kEachSteps, take_eval_strategy),
+    gone("evaluation_strategy", kEachSteps, take_eval_strategy),
+    by("eval_steps", "eval_steps", take_eval_steps),
+    gone("resume_from_checkpoint", kResumes, take_resume),
     gone("optim_args", "the update has adam_beta1, adam_beta2, adam_epsilon and weight_decay"),
     gone("optim_target_modules", "GaLore and its like are not implemented; lsp is a preset that trains in a subspace"),
     gone("deepspeed", kPlaced),

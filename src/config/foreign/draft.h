@@ -47,7 +47,7 @@ class ForeignDraft {
 // How a key of the other tool is translated: it has another name here, or is skipped for a reason, or runs code.
 struct ForeignRule {
     std::string_view name;
-    std::string_view ours = "";
+    std::string_view ours = "";    // our key; with `take` all that it may set, parted by ", "
     std::string_view remark = "";  // of a key of ours, on its line
     std::string_view reason = "";
     void (*take)(ForeignDraft& draft, const ForeignKey& key) = nullptr;
@@ -71,6 +71,9 @@ const ForeignTool& transformers();
 std::span<const ForeignTool* const> foreign_tools();
 // What the tool's rules, or those of all, say about a key; nullptr: nothing.
 const ForeignRule* find_foreign_rule(const ForeignTool& tool, std::string_view name);
+
+inline constexpr std::string_view kEachSteps =
+    "evaluations come each eval_steps, and at the end: give a number of steps";
 
 // Rules of keys that both took from transformers.
 std::span<const ForeignRule> common_rules();

@@ -13,7 +13,7 @@ void take_peft(ForeignDraft& draft, const ForeignKey& key) {
 }
 
 constexpr ForeignRule kRules[] = {
-    {.name = "use_peft", .take = take_peft},
+    {.name = "use_peft", .ours = "adapter", .take = take_peft},
     {.name = "model_name_or_path", .ours = "model"},
     {.name = "per_device_train_batch_size", .ours = "per_device_train_batch_size"},
     {.name = "num_train_epochs", .ours = "num_train_epochs"},
