@@ -140,7 +140,8 @@ std::vector<CurvePoint> read_evaluations(FileSystem& files, const std::string& p
     if (!files.exists(path)) return curve;
     for_each_line(files, path, [&](std::string_view line, int64_t) {
         const Json json = Json::parse(line, nullptr, false);
-        const auto step = json.is_object() && json.contains("step") ? integer_of(json["step"]) : std::nullopt;
+        std::optional<int64_t> step;
+        if (json.is_object() && json.contains("step")) step = integer_of(json["step"]);
         const bool is_wrong = line_checksum(line) == TextChecksum::wrong;
         if (next > last || (!is_wrong && step && *step <= after)) return;
         if (is_wrong) refuse("is damaged");

@@ -24,8 +24,6 @@ constexpr size_t kStackBytes = size_t{320} << 10;  // touched as far as it is us
 constexpr size_t kStagger = 832, kStaggerMost = size_t{64} << 10;
 constexpr unsigned kThreadsMax = 1024;  // of a block, as on every card
 
-enum class Waits : uint8_t { no, for_block, for_warp, for_event, ended };
-
 // The stacks of an operating system's thread, kept for its next grids.
 class Stacks {
   public:
@@ -46,13 +44,15 @@ class Stacks {
     std::vector<std::byte*> stacks_;
 };
 
+}  // namespace
+
+enum class Waits : uint8_t { no, for_block, for_warp, for_event, ended };
+
 struct Warp {
     unsigned lanes = 0, waiting = 0;
     Site site;
     Slots given{}, returned{};
 };
-
-}  // namespace
 
 struct Fiber {
     Thread thread;

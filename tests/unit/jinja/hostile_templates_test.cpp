@@ -63,7 +63,9 @@ TEST(HostileTemplates, AreRefusedInBoundedMemory) {
         // Values have 4 MiB and what a text needs while it grows is a few times as much; a sanitizer keeps what is
         // freed.
         constexpr int64_t kMostKiB = 48 << 10;
-        if (!is_sanitized()) EXPECT_LT(resident_memory().peak - before, kMostKiB) << name;
+        if (!is_sanitized()) {
+            EXPECT_LT(resident_memory().peak - before, kMostKiB) << name;
+        }
     }
 }
 

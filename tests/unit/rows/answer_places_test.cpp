@@ -141,7 +141,7 @@ std::string texts_or_refusal(const Call& call) {
 
 void expect_the_rule(const std::string& source, const std::string& name, const Json& messages, bool has_tools = false) {
     const ChatFormat format({.place = "t.jinja", .text = source, .tool_use = ""}, fixtures::chat_model(), "2026-01-31");
-    const Chat chat = chat_of(messages);
+    const Chat chat = chat_of(messages, has_tools);
     EXPECT_EQ(
         texts_or_refusal([&] { return learnt_texts(chat, format, TrainTurns::assistant, answers_of(chat), "row"); }),
         texts_or_refusal([&] { return by_whole_texts(chat, format); }))
