@@ -30,17 +30,14 @@ std::string shared_rates() {
     return shared_folder() + "/rates";
 }
 
-// What was measured is in texts of the cache folder itself. Returns their names.
-std::vector<std::string> copy_rates(const std::string& from, const std::string& to) {
-    std::vector<std::string> names;
+// What was measured is in texts of the cache folder itself.
+void copy_rates(const std::string& from, const fs::path& to) {
     std::error_code ignored;
     fs::create_directories(to, ignored);
     for (const auto& entry : fs::directory_iterator(from, ignored)) {
         if (!entry.is_regular_file(ignored) || entry.path().extension() != ".txt") continue;
-        names.push_back(entry.path().filename().string());
-        fs::copy_file(entry.path(), to + "/" + names.back(), fs::copy_options::overwrite_existing, ignored);
+        fs::copy_file(entry.path(), to / entry.path().filename(), fs::copy_options::overwrite_existing, ignored);
     }
-    return names;
 }
 
 // One printable character to an id; the last id is the end of text.
@@ -136,17 +133,15 @@ void flip_byte(const std::string& path, int64_t at) {
     write_bytes(path, bytes);
 }
 
+// Rates that a run doubted, and forgot, serve later sandboxes all the same: a busy machine would have them measured
+// again and again, for seconds each time, and no test depends on how good they are.
 Sandbox::~Sandbox() {
-    const std::string own = *this / "own-cache/windlass";
-    std::error_code ignored;
-    if (!fs::exists(own, ignored)) return;
-    for (const std::string& name : rates_) fs::remove(shared_rates() + "/" + name, ignored);  // some were forgotten
-    copy_rates(own, shared_rates());
+    copy_rates(*this / "own-cache/windlass", shared_rates());
 }
 
 std::string Sandbox::cache() const {
     const std::string folder = *this / "own-cache";
-    if (!fs::exists(folder)) rates_ = copy_rates(shared_rates(), folder + "/windlass");
+    if (!fs::exists(folder)) copy_rates(shared_rates(), folder + "/windlass");
     return folder;
 }
 

@@ -75,7 +75,6 @@ class Sandbox {
 
   private:
     TempFolder folder_;
-    mutable std::vector<std::string> rates_;  // names of the files that its cache began with
 };
 
 // Runs it; anything but exit code 0 fails the test.
