@@ -39,7 +39,7 @@ std::vector<Settings> placements(const Sandbox& sandbox) {
             {{"policy", "three_tier"}, {"ssd_dir", sandbox / "ssd"}, {"device", "cpu:emulate"}}};
 }
 
-std::string weights_in(const std::string& final) {
+std::string weight_bytes_in(const std::string& final) {
     const bool is_adapter = fs::exists(final + "/adapter_model.safetensors");
     return read_bytes(final + (is_adapter ? "/adapter_model.safetensors" : "/model.safetensors"));
 }
@@ -52,7 +52,7 @@ void expect_same_everywhere(const std::string& family, const ByMethod& trained) 
     for (const auto& [key, value] : trained.settings) settings[key] = value;
     must_succeed(sandbox.train(settings));
     const std::vector<Json> metrics = metrics_of(sandbox.out());
-    const std::string weights = weights_in(sandbox.out() + "/final");
+    const std::string weights = weight_bytes_in(sandbox.out() + "/final");
     settings["output_dir"] = sandbox / "elsewhere";
     settings["overwrite"] = "true";
     for (const Settings& placement : placements(sandbox)) {
@@ -60,7 +60,7 @@ void expect_same_everywhere(const std::string& family, const ByMethod& trained) 
         SCOPED_TRACE(testing::PrintToString(placement));
         must_succeed(sandbox.train(settings));
         EXPECT_EQ(metrics_of(sandbox / "elsewhere"), metrics);
-        EXPECT_TRUE(weights_in(sandbox / "elsewhere/final") == weights);
+        EXPECT_TRUE(weight_bytes_in(sandbox / "elsewhere/final") == weights);
         for (const auto& [key, value] : placement) settings.erase(key);
     }
 }

@@ -15,7 +15,7 @@ struct OtherVerb {
 };
 constexpr std::string_view kServe =
     "windlass generate RUN --prompt TEXT, or a server that reads RUN/final, such as vllm serve";
-constexpr std::string_view kAnswer = "windlass generate RUN --prompt TEXT, or windlass chat RUN";
+constexpr std::string_view kAnswerVerbs = "windlass generate RUN --prompt TEXT, or windlass chat RUN";
 constexpr std::string_view kTrainVerb = "windlass train";
 constexpr std::string_view kMerge = "windlass export RUN --to FOLDER";
 constexpr std::string_view kLogs = "windlass status RUN --follow, or tail -f RUN/log.txt";
@@ -30,11 +30,11 @@ constexpr OtherVerb kOtherVerbs[] = {
     {"api", kServe},
     {"webchat", kServe},
     {"webui", kServe},
-    {"talk", kAnswer},
-    {"infer", kAnswer},
-    {"inference", kAnswer},
-    {"predict", kAnswer},
-    {"run", kAnswer},
+    {"talk", kAnswerVerbs},
+    {"infer", kAnswerVerbs},
+    {"inference", kAnswerVerbs},
+    {"predict", kAnswerVerbs},
+    {"run", kAnswerVerbs},
     {"sft", kTrainVerb},
     {"dpo", "windlass train --objective dpo"},
     {"orpo", "windlass train --objective orpo"},

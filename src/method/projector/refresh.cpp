@@ -163,7 +163,7 @@ const ProjectedLayer& layer_of(const ParamTuple& tuple) {
     return *static_cast<const ProjectedLayer*>(tuple.detail.get());
 }
 
-int64_t work_bytes(const ParamWork& work) {
+int64_t work_of_refresh(const ParamWork& work) {
     return refresh_work_bytes(layer_of(*work.tuple), work.threads);
 }
 
@@ -189,7 +189,7 @@ const ParamKernel kRefreshLayer{.name = "refresh",
                                 .is_update = true,
                                 .has_update_rate = true,
                                 .traffic = traffic,
-                                .work_bytes = work_bytes,
+                                .work_bytes = work_of_refresh,
                                 .cells = {refresh_layer, nullptr, nullptr}};
 
 ParamTuples layer_tuples(const TrainedModel& model) {
