@@ -68,23 +68,15 @@ std::string help_entry(const std::string& flag, std::string_view text, size_t in
     return made;
 }
 
-std::string key_text(const ConfigKey& key, bool with_readers) {
-    std::string help(key.help);
-    if (!key.unit.empty()) help += fmt::format(" ({})", key.unit);
-    if (!key.choices.empty()) help += fmt::format("; one of: {}", fmt::join(key.choices, ", "));
-    const std::string value = config_value_text(key, Config());
-    if (value != "null" && value != "[]") help += fmt::format(" [{}]", value);
-    if (with_readers) help += fmt::format(". Read by: {}", readers_text(readers_of_key(key.name)));
-    return help;
-}
-
 std::string keys_help(ConfigReaders readers, bool with_readers, int columns) {
     std::string text;
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {
         if ((readers_of_key(key.name) & readers) == 0) continue;
         if (key.group != group) text += fmt::format("\n{}:\n", group = key.group);
-        text += help_entry(config_flag(key.name), key_text(key, with_readers), kWholeIndent, width_of(columns));
+        std::string about = config_key_text(key);
+        if (with_readers) about += fmt::format(". Read by: {}", readers_text(readers_of_key(key.name)));
+        text += help_entry(config_flag(key.name), about, kWholeIndent, width_of(columns));
     }
     text += "\nPresets (--preset NAME):\n";
     for (const EmbeddedText& each : preset_texts())
@@ -94,6 +86,15 @@ std::string keys_help(ConfigReaders readers, bool with_readers, int columns) {
 }
 
 }  // namespace
+
+std::string config_key_text(const ConfigKey& key) {
+    std::string help(key.help);
+    if (!key.unit.empty()) help += fmt::format(" ({})", key.unit);
+    if (!key.choices.empty()) help += fmt::format("; one of: {}", fmt::join(key.choices, ", "));
+    const std::string value = config_value_text(key, Config());
+    if (value != "null" && value != "[]") help += fmt::format(" [{}]", value);
+    return help;
+}
 
 std::vector<std::string> wrapped(std::string_view text, size_t width) {
     std::vector<std::string> lines(1);

@@ -7,6 +7,11 @@
 
 namespace windlass {
 
+struct ConfigKey;
+
+// What a key means, with its unit, its choices and its default.
+std::string config_key_text(const ConfigKey& key);
+
 // A text in lines of at most `width` characters, broken at spaces; a longer word is a line of its own.
 std::vector<std::string> wrapped(std::string_view text, size_t width);
 

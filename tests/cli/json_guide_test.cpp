@@ -104,6 +104,8 @@ TEST_F(JsonGuide, NamesEveryKeyThatIsPrinted) {
     see({"runs", sandbox_.path()});
     see({"doctor", "--machine", "rtx4090-desktop"});
     see({"version"});
+    see({"completion", "bash"});
+    see({"config", "schema"});
     const Keys guide = keys_in_guide();
     for (const auto& [section, keys] : seen_) {
         ASSERT_TRUE(guide.contains(section)) << "docs/guide/json.md has no section: " << section;

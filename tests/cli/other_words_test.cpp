@@ -38,10 +38,10 @@ void expect_commands_exist(const Sandbox& sandbox, const std::string& advice) {
 TEST(OtherVerbs, AreAnsweredWithWhatDoesTheirWork) {
     const Sandbox sandbox;
     for (const char* verb :
-         {"ui",       "watch",    "logs",     "completion", "download", "quantize", "bench",      "finetune",
-          "serve",    "merge",    "convert",  "sft",        "dpo",      "lora",     "pull",       "push",
-          "upload",   "login",    "estimate", "fuse",       "list",     "stop",     "resume",     "infer",
-          "evaluate", "tokenize", "info",     "env",        "import",   "gguf",     "perplexity", "dashboard"}) {
+         {"ui",       "watch",   "logs", "completions", "download",  "quantize", "bench",    "finetune", "serve",
+          "merge",    "convert", "sft",  "dpo",         "lora",      "pull",     "push",     "upload",   "login",
+          "estimate", "fuse",    "list", "stop",        "resume",    "infer",    "evaluate", "tokenize", "info",
+          "env",      "import",  "gguf", "perplexity",  "dashboard", "schema",   "man"}) {
         const std::string err = refusal_by(sandbox.windlass({verb}));
         EXPECT_THAT(err, HasSubstr(fmt::format("error: {}: there is no such verb", verb)));
         EXPECT_THAT(err, Not(HasSubstr("Try: plan, train"))) << "only the list of verbs";

@@ -1,8 +1,10 @@
+#include "app/cli/outline.h"
 #include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "config/config_schema.h"
 #include "config/foreign/translate.h"
 
 namespace windlass {
@@ -18,6 +20,15 @@ ExitCode run_config(const ConfigArgs& args, VerbOutput& out) {
     }
     print_result(translation.yaml);
     for (const DroppedKey& each : translation.dropped) log_info("not taken over: {}: {}", each.key, each.reason);
+    return ExitCode::ok;
+}
+
+ExitCode run_config_schema(VerbOutput& out) {
+    const Json schema = config_schema(suggested_values);
+    if (out.is_text())
+        print_result(schema.dump(2) + "\n");
+    else
+        out.result({{"schema", schema}});
     return ExitCode::ok;
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 // A word that is one of a few, in any case; any other is refused with all of them, and the nearest.
 CLI::Validator one_of(std::string place, std::vector<std::string_view> names) {
+    const std::string description = fmt::format("one of {}", fmt::join(names, "|"));  // for outline.cpp
     const auto choose = [place = std::move(place), names = std::move(names)](std::string& word) -> std::string {
         for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
         if (std::ranges::find(names, word) != names.end()) return "";
@@ -17,7 +18,7 @@ CLI::Validator one_of(std::string place, std::vector<std::string_view> names) {
         throw UserError(ExitCode::usage, place, "\"{}\" is not one of: {}", word, fmt::join(names, ", "))
             .hint(place.starts_with("--") ? fmt::format("{} {}", place, most_likely) : std::string(most_likely));
     };
-    return CLI::Validator(choose, "");
+    return CLI::Validator(choose, description);
 }
 
 CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name) {
@@ -164,11 +165,20 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
     doctor->add_option("--save", args.doctor.save,
                        "File to write the machine to, for editing; plan --machine reads it");
     doctor->add_option("--machine", args.doctor.machine, "File or profile to show instead of measuring this machine");
+}
+
+// Verbs whose result is a text that they know.
+void add_text_verbs(CLI::App& app, Arguments& args) {
     CLI::App* config = app.add_subcommand("config");
     config->set_help_flag("-h,--help", "Print this help");
     config->require_subcommand(1);
     CLI::App* from = add_verb(*config, args, "from");
     from->add_option("file", args.config.file, "The other tool's file")->required();
+    add_verb(*config, args, "schema");
+    CLI::App* completion = add_verb(app, args, "completion");
+    completion->add_option("shell", args.completion.shell, "bash, zsh or fish")
+        ->required()
+        ->check(one_of("completion", {"bash", "zsh", "fish"}));
     add_verb(app, args, "version");
 }
 
@@ -178,6 +188,7 @@ void add_verbs(CLI::App& app, Arguments& args) {
     add_config_verbs(app, args);
     add_run_verbs(app, args);
     add_other_verbs(app, args);
+    add_text_verbs(app, args);
 }
 
 }  // namespace windlass

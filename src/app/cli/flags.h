@@ -29,6 +29,7 @@ struct Arguments {
     InspectArgs inspect;
     DoctorArgs doctor;
     ConfigArgs config;
+    CompletionArgs completion;
 };
 
 // Verbs and their flags. What follows on the command line of a verb with configuration is left over, as words.

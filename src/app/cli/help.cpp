@@ -1,7 +1,9 @@
 #include "app/cli/help.h"
 
 #include <CLI/CLI.hpp>
+#include <set>
 
+#include "app/cli/outline.h"
 #include "app/cli/verb_texts.h"
 #include "base/error.h"
 #include "config/config.h"
@@ -10,7 +12,7 @@
 namespace windlass {
 namespace {
 
-constexpr size_t kFlagIndent = 26;
+constexpr size_t kFlagIndent = 26, kVerbIndent = 13;
 constexpr int kHelpColumnsLeast = 60, kHelpColumnsMost = 100;
 
 size_t help_width(int columns) {
@@ -35,25 +37,12 @@ std::string paragraphs(std::string_view text, size_t width) {
     return made;
 }
 
-// "--max-new-tokens N", "-h, --help", "model".
-std::string flag_label(const CLI::Option& option) {
-    if (option.get_positional() && option.get_lnames().empty()) return option.get_name(true);
-    std::vector<std::string> names;
-    for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-    for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-    std::string label = fmt::format("{}", fmt::join(names, ", "));
-    if (option.get_items_expected_max() == 0) return label;
-    const std::string type = option.get_type_name();
-    const std::string word = type.substr(0, type.find(':'));
-    const bool is_number = word == "INT" || word == "UINT" || word == "FLOAT";
-    const char* const form = option.get_items_expected_min() == 0 ? " [{}]" : " {}";
-    return label + fmt::format(fmt::runtime(form), is_number ? "N" : word.empty() ? "TEXT" : word);
-}
-
-std::string flags_text(const CLI::App& verb, size_t width) {
+// `seen`: flags that the verbs within a verb share are named once.
+std::string flags_text(const CLI::App& verb, size_t width, std::set<std::string>& seen) {
     std::string text;
     for (const CLI::Option* option : verb.get_options()) {
         if (option->get_group().empty()) continue;  // taken, and not spoken of
+        if (!seen.insert(flag_label(*option)).second) continue;
         const std::string required = option->get_required() && !option->get_positional() ? " (required)" : "";
         text += hung("  " + flag_label(*option), option->get_description() + required, kFlagIndent, width);
     }
@@ -66,11 +55,12 @@ std::string program_help(bool whole, int columns) {
     const size_t width = help_width(columns);
     std::string text = paragraphs(kProgramSentence, width) + "\nUsage: windlass VERB [flags]\n\nExamples:\n";
     text += std::string(kProgramExamples) + "\nVerbs:\n";
-    for (const VerbText& verb : verb_texts()) text += hung(fmt::format("  {}", verb.verb), verb.sentence, 12, width);
+    for (const VerbText& verb : verb_texts())
+        text += hung(fmt::format("  {}", verb.verb), verb.sentence, kVerbIndent, width);
     text += "\n" + paragraphs(
                        "A model is a folder, or the id that it has in the Hugging Face cache, such as "
                        "Qwen/Qwen3-0.6B.\nwindlass help VERB, or VERB --help, says what a verb takes; VERB --help-all "
-                       "lists every setting that it reads.",
+                       "lists every setting that it reads; help --man VERB prints a page of man(1).",
                        width);
     text += "\n" + paragraphs(kExitCodes, width);
     return whole ? text + config_help(columns) : text;
@@ -86,8 +76,9 @@ std::string verb_help(const CLI::App& verb, bool whole, int columns) {
     if (!about.examples.empty()) text += fmt::format("\nExamples:\n{}", about.examples);
     text += "\nFlags:\n";
     const std::vector<const CLI::App*> inner = verb.get_subcommands([](const CLI::App*) { return true; });
-    for (const CLI::App* each : inner) text += flags_text(*each, width);
-    if (inner.empty()) text += flags_text(verb, width);
+    std::set<std::string> seen;
+    for (const CLI::App* each : inner) text += flags_text(*each, width, seen);
+    if (inner.empty()) text += flags_text(verb, width, seen);
     text += whole ? whole_config_help(about.verb, columns) : brief_config_help(about.verb, columns);
     if (!about.notes.empty()) text += "\n" + paragraphs(about.notes, width);
     return text;

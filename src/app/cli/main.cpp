@@ -6,6 +6,7 @@
 
 #include "app/cli/flags.h"
 #include "app/cli/help.h"
+#include "app/cli/outline.h"
 #include "app/cli/output.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
@@ -44,7 +45,8 @@ ExitCode dispatch(const CLI::App& app, Arguments& args, VerbOutput& out, LogFile
     if (name == "replay") return run_replay(args.replay, out);
     if (name == "inspect") return run_inspect(args.inspect, out);
     if (name == "doctor") return run_doctor(args.doctor, out);
-    if (name == "config") return run_config(args.config, out);
+    if (name == "config") return verb->got_subcommand("schema") ? run_config_schema(out) : run_config(args.config, out);
+    if (name == "completion") return run_completion(args.completion, outline_of(app), out);
     return run_version(out);
 }
 
@@ -56,6 +58,14 @@ std::vector<std::string> parsed_words(int argc, char** argv) {
     if (words[0] != "help") return words;
     if (words.size() == 1) return {"--help"};
     return {words[1], "--help"};
+}
+
+// "help --man [VERB]", in either order: the verb, empty for the program. Nothing: something else was typed.
+std::optional<std::string> verb_of_man_page(const CLI::App& app, std::vector<std::string> words) {
+    if (words.empty() || words[0] != "help" || std::erase(words, "--man") == 0) return std::nullopt;
+    if (words.size() > 2) throw UserError(ExitCode::usage, words[2], "a man page is of one verb");
+    if (words.size() == 2) check_verb(app, words[1]);
+    return words.size() == 2 ? words[1] : "";
 }
 
 ExitCode print_help(const CLI::App& app, bool whole) {
@@ -72,6 +82,7 @@ ExitCode run(int argc, char** argv, VerbOutput& out, LogFile& log) {
     app.set_help_all_flag("--help-all", "Print this help with all settings");
     app.require_subcommand(1);
     add_verbs(app, args);
+    if (const auto verb = verb_of_man_page(app, {argv + 1, argv + argc})) return run_man_page(*verb, outline_of(app));
     std::vector<std::string> words = parsed_words(argc, argv);
     check_verb(app, words[0]);
     words = with_known_flags(app, std::move(words));

@@ -107,11 +107,20 @@ constexpr VerbText kTexts[] = {
      .examples = "  windlass doctor --ssd /nvme\n"
                  "  windlass doctor --machine rtx4090-desktop\n"},
     {.verb = "config",
-     .sentence = "Translates a file of LLaMA-Factory, axolotl or transformers.",
-     .usage = "from FILE [flags]",
+     .sentence = "Translates another trainer's file; prints the schema of run.yaml.",
+     .usage = "from FILE|schema [flags]",
+     .more = "from reads a file of LLaMA-Factory, axolotl or transformers; schema prints JSON Schema, by which editors "
+             "complete and check run.yaml.",
      .examples = "  windlass config from llama3_lora_sft.yaml > run.yaml\n"
-                 "  windlass plan run.yaml\n",
+                 "  windlass plan run.yaml\n"
+                 "  windlass config schema > windlass.schema.json\n",
      .notes = "What is not taken over is listed on stderr, each with its reason."},
+    {.verb = "completion",
+     .sentence = "Prints a script that completes commands in a shell.",
+     .usage = "bash|zsh|fish [flags]",
+     .examples = "  source <(windlass completion bash)        in ~/.bashrc\n"
+                 "  source <(windlass completion zsh)         in ~/.zshrc, after compinit\n"
+                 "  windlass completion fish > ~/.config/fish/completions/windlass.fish\n"},
     {.verb = "version", .sentence = "Prints the version, the compiler and the kernels.", .usage = "[flags]"},
 };
 

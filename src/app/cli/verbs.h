@@ -15,6 +15,7 @@ namespace windlass {
 
 class LogFile;
 class VerbOutput;
+struct Outline;
 
 // Verbs that take configuration: words are a file, key=value and --key value (config/config.h).
 struct PlanArgs {
@@ -123,6 +124,15 @@ struct ConfigArgs {
     std::string file;  // of another tool
 };
 ExitCode run_config(const ConfigArgs& args, VerbOutput& out);
+ExitCode run_config_schema(VerbOutput& out);
+
+struct CompletionArgs {
+    std::string shell;
+};
+ExitCode run_completion(const CompletionArgs& args, const Outline& outline, VerbOutput& out);
+
+// The page of a verb in the form of man(1); of the program if the verb is empty.
+ExitCode run_man_page(const std::string& verb, const Outline& outline);
 
 ExitCode run_version(VerbOutput& out);
 

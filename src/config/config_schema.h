@@ -1,0 +1,20 @@
+// config_schema.h: the keys of the configuration as JSON Schema, by which editors complete and check run.yaml.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+
+namespace windlass {
+
+// Values that a key without choices may have, among others: names of presets. Empty for most keys.
+using SuggestedValues = std::function<std::vector<std::string>(std::string_view key)>;
+
+// Draft 2020-12. It accepts nothing but what the program reads, in one spelling of each value: true, not yes, and no
+// number in quotes. Keys have three more words, which editors ignore: group, aliases, verbs (those that read it).
+Json config_schema(const SuggestedValues& suggested);
+
+}  // namespace windlass
