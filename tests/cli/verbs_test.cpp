@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "tests/cli/sandbox.h"
@@ -29,6 +31,55 @@ TEST(Version, IsPrintedBothWays) {
     EXPECT_EQ(json.at("devices").size(), has_cuda ? 2u : 1u);
     EXPECT_THAT(text, HasSubstr((has_cuda ? "cuda CUDA " : "cuda not built: ")));
     EXPECT_THAT(text, HasSubstr(json["cuda"]["text"].get<std::string>()));
+}
+
+TEST(Version, NamesLibrariesAndTheirLicences) {
+    const Sandbox sandbox;
+    const Json json = json_of(sandbox.windlass({"version", "--json"}));
+    const std::string text = must_succeed(sandbox.windlass({"version"})).out;
+    EXPECT_THAT(text, HasSubstr("\nbuild " + json.value("build_type", "?") + "\n"));
+    EXPECT_THAT(text, HasSubstr("\ndevices cpu"));
+    const std::string licences = must_succeed(sandbox.windlass({"version", "--licences"})).out;
+    EXPECT_EQ(must_succeed(sandbox.windlass({"version", "--licenses"})).out, licences);
+    EXPECT_THAT(licences, testing::StartsWith("windlass " + json.value("version", "?")));
+    std::set<std::string> names;
+    for (const Json& library : json.at("libraries")) {
+        const std::string name = library.at("name"), version = library.value("version", "");
+        const std::string named = version.empty() ? name : name + " " + version;
+        names.insert(name);
+        EXPECT_THAT(licences, testing::ContainsRegex("\n" + std::regex_replace(named, std::regex("[+.()]"), "[$&]") +
+                                                     " +" + library.at("licence").get<std::string>().substr(0, 8)));
+        if (version.empty()) continue;
+        EXPECT_THAT(version, testing::MatchesRegex("[0-9]+[.][0-9]+.*")) << name;
+        EXPECT_THAT(text, HasSubstr(named));
+    }
+    for (const char* const name :
+         {"oneDNN", "fmt", "zstd", "zlib", "liblzma", "libcsv", "yaml-cpp", "liburing", "ISA-L"})
+        EXPECT_TRUE(names.contains(name)) << name;
+}
+
+// Every shared library that is loaded is in the list of licences.
+TEST(Version, LeavesOutNoLibrary) {
+    const Sandbox sandbox;
+    const std::string licences = must_succeed(sandbox.windlass({"version", "--licences"})).out;
+    static const std::map<std::string, std::string> kOf = {
+        {"dnnl", "oneDNN"},   {"yaml-cpp", "yaml-cpp"}, {"pcre2-8", "PCRE2"},  {"z", "zlib"},
+        {"lzma", "liblzma"},  {"csv", "libcsv"},        {"isal", "ISA-L"},     {"uring", "liburing"},
+        {"xxhash", "xxHash"}, {"edit", "libedit"},      {"gomp", "libgomp"},   {"stdc++", "libstdc++"},
+        {"gcc_s", "libgcc"},  {"c", "glibc"},           {"m", "glibc"},        {"utf8proc", "utf8proc"},
+        {"zstd", "zstd"},     {"fmt", "fmt"},           {"OpenCL", "ocl-icd"}, {"tinfo", "ncurses"},
+        {"bsd", "libbsd"},    {"md", "libmd"}};
+    Command command = sandbox.windlass({"version"});
+    command.environment["LD_TRACE_LOADED_OBJECTS"] = "1";  // the loader prints them and ends
+    const std::string loaded = run(command).out;
+    static const std::regex kLibrary("lib([a-zA-Z0-9+_-]+)[.]so[.0-9]* =>");
+    int count = 0;
+    for (std::sregex_iterator found(loaded.begin(), loaded.end(), kLibrary), end; found != end; ++found, ++count) {
+        const std::string name = (*found)[1];
+        ASSERT_TRUE(kOf.contains(name)) << name << " is new: it belongs into src/app/cli/libraries.cpp";
+        EXPECT_THAT(licences, HasSubstr(kOf.at(name))) << name;
+    }
+    EXPECT_GE(count, 3) << loaded;
 }
 
 // One measurement serves both: each takes seconds.

@@ -179,7 +179,8 @@ void add_text_verbs(CLI::App& app, Arguments& args) {
     completion->add_option("shell", args.completion.shell, "bash, zsh or fish")
         ->required()
         ->check(one_of("completion", {"bash", "zsh", "fish"}));
-    add_verb(app, args, "version");
+    add_verb(app, args, "version")
+        ->add_flag("--licences,--licenses", args.version.licences, "Print the licences of the libraries instead");
 }
 
 }  // namespace

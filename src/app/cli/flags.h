@@ -30,6 +30,7 @@ struct Arguments {
     DoctorArgs doctor;
     ConfigArgs config;
     CompletionArgs completion;
+    VersionArgs version;
 };
 
 // Verbs and their flags. What follows on the command line of a verb with configuration is left over, as words.

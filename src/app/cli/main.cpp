@@ -47,7 +47,7 @@ ExitCode dispatch(const CLI::App& app, Arguments& args, VerbOutput& out, LogFile
     if (name == "doctor") return run_doctor(args.doctor, out);
     if (name == "config") return verb->got_subcommand("schema") ? run_config_schema(out) : run_config(args.config, out);
     if (name == "completion") return run_completion(args.completion, outline_of(app), out);
-    return run_version(out);
+    return run_version(args.version, out);
 }
 
 // The words as the parser takes them: "help VERB" is "VERB --help", "--version" is the verb.

@@ -121,7 +121,7 @@ constexpr VerbText kTexts[] = {
      .examples = "  source <(windlass completion bash)        in ~/.bashrc\n"
                  "  source <(windlass completion zsh)         in ~/.zshrc, after compinit\n"
                  "  windlass completion fish > ~/.config/fish/completions/windlass.fish\n"},
-    {.verb = "version", .sentence = "Prints the version, the compiler and the kernels.", .usage = "[flags]"},
+    {.verb = "version", .sentence = "Prints the version, devices, kernels and libraries.", .usage = "[flags]"},
 };
 
 }  // namespace

@@ -134,6 +134,9 @@ ExitCode run_completion(const CompletionArgs& args, const Outline& outline, Verb
 // The page of a verb in the form of man(1); of the program if the verb is empty.
 ExitCode run_man_page(const std::string& verb, const Outline& outline);
 
-ExitCode run_version(VerbOutput& out);
+struct VersionArgs {
+    bool licences = false;  // of the libraries alone
+};
+ExitCode run_version(const VersionArgs& args, VerbOutput& out);
 
 }  // namespace windlass
