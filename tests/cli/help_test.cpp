@@ -68,6 +68,12 @@ TEST(Help, OfAVerbFitsAScreen) {
     }
 }
 
+TEST(Help, NamesAFlagThatInnerVerbsShareOnce) {
+    const std::string help = help_at(Sandbox(), {"config", "--help"}, "80");
+    EXPECT_NE(help.find("--json"), std::string::npos);
+    EXPECT_EQ(help.find("--json"), help.rfind("--json")) << help;
+}
+
 TEST(Help, FollowsTheWidthOfTheTerminal) {
     const Sandbox sandbox;
     for (const char* columns : {"80", "100"})
