@@ -153,12 +153,16 @@ ConfigReaders readers_of_key(std::string_view key) {
     WINDLASS_CHECK(false, "the key {} has no readers", key);
 }
 
-std::string readers_text(ConfigReaders readers) {
-    if (readers == kOfAll) return "all";
+std::vector<std::string_view> verbs_of_readers(ConfigReaders readers) {
     std::vector<std::string_view> verbs;
     for (const NamedReader& each : kReaders)
         if ((readers & bit(each.reader)) != 0) verbs.push_back(each.verb);
-    return fmt::format("{}", fmt::join(verbs, ", "));
+    return verbs;
+}
+
+std::string readers_text(ConfigReaders readers) {
+    if (readers == kOfAll) return "all";
+    return fmt::format("{}", fmt::join(verbs_of_readers(readers), ", "));
 }
 
 }  // namespace windlass

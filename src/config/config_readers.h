@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace windlass {
 
@@ -15,6 +16,8 @@ using ConfigReaders = uint32_t;
 ConfigReaders reader_of_verb(std::string_view verb);
 // Of a key's name. Every key is in the table: a key without readers is an error of ours.
 ConfigReaders readers_of_key(std::string_view key);
+// "plan", "train".
+std::vector<std::string_view> verbs_of_readers(ConfigReaders readers);
 // "plan, train"; "all" for all of them.
 std::string readers_text(ConfigReaders readers);
 

@@ -125,13 +125,6 @@ Json default_of(const ConfigKey& key) {
                       key.field);
 }
 
-Json verbs_of(const ConfigKey& key) {
-    Json verbs = Json::array();
-    for (const char* const verb : {"plan", "train", "eval", "generate", "chat", "data"})
-        if ((readers_of_key(key.name) & reader_of_verb(verb)) != 0) verbs.push_back(verb);
-    return verbs;
-}
-
 Json property_of(const ConfigKey& key, const std::vector<std::string>& suggested) {
     Json schema = {
         {"description", key.unit.empty() ? std::string(key.help) : fmt::format("{} ({})", key.help, key.unit)}};
@@ -140,7 +133,7 @@ Json property_of(const ConfigKey& key, const std::vector<std::string>& suggested
     if (!suggested.empty()) schema["examples"] = suggested;
     schema["group"] = key.group;
     if (!key.aliases.empty()) schema["aliases"] = key.aliases;
-    schema["verbs"] = verbs_of(key);
+    schema["verbs"] = verbs_of_readers(readers_of_key(key.name));
     return schema;
 }
 

@@ -1,5 +1,7 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "app/cli/outline.h"
 #include "app/cli/shells.h"
 #include "app/cli/verb_texts.h"
