@@ -8,9 +8,11 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import threading
 from typing import Any, Iterable, Iterator, Mapping, Optional
 
+PACKAGED = pathlib.Path(__file__).parent / "bin" / "windlass"  # in a wheel (tools/make_wheel.py)
 MESSAGES_KEPT = 200  # lines of stderr, for an error that is no event
 
 
@@ -41,13 +43,17 @@ def find_program() -> str:
     named = os.environ.get("WINDLASS")
     if named:
         return named
-    packaged = pathlib.Path(__file__).parent / "bin" / "windlass"
-    if packaged.is_file():
-        return str(packaged)
+    if PACKAGED.is_file():
+        return str(PACKAGED)
     found = shutil.which("windlass")
     if found:
         return found
     raise FileNotFoundError("the program windlass is not on the PATH; WINDLASS may name it")
+
+
+def main() -> None:
+    """The command `windlass` of a wheel: the program takes the interpreter's place."""
+    os.execv(PACKAGED, [str(PACKAGED), *sys.argv[1:]])
 
 
 def value_text(value: Any) -> str:
