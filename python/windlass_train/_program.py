@@ -68,8 +68,9 @@ def value_text(value: Any) -> str:
 
 
 def settings_words(settings: Mapping[str, Any]) -> list[str]:
-    """key=value for each keyword argument."""
-    return [f"{key}={value_text(value)}" for key, value in settings.items()]
+    """key=value for each keyword argument; download=True is a flag."""
+    words = [f"{key}={value_text(value)}" for key, value in settings.items() if key != "download"]
+    return words + (["--download"] if settings.get("download") else [])
 
 
 class Program:

@@ -7,8 +7,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "config/run_place.h"
+#include "format/model_folder.h"
 #include "model/adapters/peft.h"
 
 namespace windlass {
@@ -16,6 +18,8 @@ namespace {
 
 constexpr int64_t kRevisionBytesMax = 256;
 constexpr size_t kIdMax = 96;  // of an organisation or a name on the Hub
+constexpr int64_t kIndexBytesMax = int64_t{256} << 20;
+constexpr std::string_view kShardEnding = ".safetensors";
 constexpr std::string_view kRepoPrefix = "models--";
 
 std::string inside(const std::string& folder, std::string_view name) {
@@ -193,7 +197,65 @@ std::optional<ModelPlace> place_of_name(FileSystem& files, const std::string& na
     return std::nullopt;
 }
 
+// A snapshot of this machine's cache, by its path, which need not be there.
+std::optional<HubModel> of_snapshot(const std::string& path) {
+    const auto [id, revision] = name_of_model(path);
+    const std::string cache = hub_cache_folder();
+    if (cache.empty() || !is_model_id(id) || !is_id_part(revision)) return std::nullopt;
+    if (path != inside(inside(inside(cache, repo_folder(id)), "snapshots"), revision)) return std::nullopt;
+    return HubModel{id, revision};
+}
+
+// What the adapter of a folder, a run or a checkpoint names as its base; empty where there is none.
+std::string base_of_adapter(FileSystem& files, const std::string& path) {
+    for (const std::string& folder : {path, inside(path, "final"), inside(path, "adapter")}) {
+        if (!files.exists(folder) || !files.status(folder).is_folder || !is_only_adapter(files, folder)) continue;
+        return found_from(files, read_peft_config(AdapterFolder::open(files, folder)).base, folder);
+    }
+    return "";
+}
+
+// Every file that the index names is there; without an index any weights are all.
+bool has_weights(FileSystem& files, const std::string& snapshot) {
+    const std::string index = inside(snapshot, kIndexName);
+    if (!files.exists(index))
+        return std::ranges::any_of(files.list(snapshot), [](const auto& name) { return name.ends_with(kShardEnding); });
+    const Json whole = parse_json(read_text(files, index, kIndexBytesMax), index, ExitCode::model);
+    if (!whole.is_object() || !whole.contains("weight_map")) return false;
+    return std::ranges::all_of(whole["weight_map"], [&](const Json& shard) {
+        return shard.is_string() && files.exists(inside(snapshot, shard.get<std::string>()));
+    });
+}
+
 }  // namespace
+
+std::optional<HubModel> hub_model_of(FileSystem& files, const std::string& name) {
+    const std::string path = run_folder_of(files, name);
+    if (const std::optional<HubModel> snapshot = of_snapshot(path)) return snapshot;
+    const auto is_free_id = [&](const std::string& id) { return is_model_id(id) && !is_like_a_path(files, id); };
+    if (files.exists(path)) {
+        const std::string base = base_of_adapter(files, path);
+        if (const std::optional<HubModel> snapshot = of_snapshot(base)) return snapshot;
+        if (base.empty() || files.exists(base) || !is_free_id(base)) return std::nullopt;
+        return HubModel{base, ""};
+    }
+    if (is_free_id(path)) return HubModel{path, ""};
+    throw UserError(ExitCode::usage, "--download", "\"{}\" is neither a folder nor the id of a model on the Hub",
+                    excerpt(path))
+        .hint("OWNER/NAME, such as Qwen/Qwen3-0.6B");
+}
+
+bool is_in_cache(FileSystem& files, const HubModel& model, HubFiles which) {
+    try {
+        const std::string repo = inside(hub_cache_folder(), repo_folder(model.id));
+        const std::string revision = model.revision.empty() ? main_revision(files, repo) : model.revision;
+        const std::string snapshot = inside(inside(repo, "snapshots"), revision);
+        if (!files.exists(inside(snapshot, "config.json"))) return false;
+        return which == HubFiles::configuration || has_weights(files, snapshot);
+    } catch (const Error&) {  // nothing is there, or a download that was cut off
+        return false;
+    }
+}
 
 ModelName name_of_model(const std::string& folder) {
     const std::filesystem::path path = folder;
@@ -218,9 +280,11 @@ ModelPlace find_model(FileSystem& files, const std::string& name) {
     const std::string path = run_folder_of(files, name);
     if (is_like_a_path(files, path)) return {path, ""};         // opening it says that it is not there
     const std::string local = path.substr(path.find('/') + 1);  // the whole where there is no '/'
-    throw UserError(ExitCode::model, path, "there is no such model folder, nor a model of this id in the cache {}",
-                    hub_cache_folder())
-        .hint(fmt::format("hf download {} --local-dir {}, then {} as the model", path, local, local));
+    UserError error(ExitCode::model, path, "there is no such model folder, nor a model of this id in the cache {}",
+                    hub_cache_folder());
+    error.hint(fmt::format("hf download {} --local-dir {}, then {} as the model", path, local, local))
+        .or_hint("--download, which runs hf");
+    throw std::move(error);
 }
 
 }  // namespace windlass

@@ -3,9 +3,10 @@
 // A name is the path of a model folder, of a run or a checkpoint of ours (their model folders are taken), or of a
 // model in the Hugging Face cache; or the id that a model has there, "Qwen/Qwen3-0.6B"; or the folder of an adapter,
 // which names the model that it belongs to. A path that exists is never an
-// id. Nothing is fetched: of an id that is not in the cache the error says how to.
+// id. Nothing is fetched: the error of an id that is not in the cache says how to download it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,19 @@ struct ModelName {
     std::string name, revision;
 };
 ModelName name_of_model(const std::string& folder);
+
+// A model of the Hugging Face Hub.
+struct HubModel {
+    std::string id, revision;  // "Qwen/Qwen3-0.6B"; empty: its main branch
+};
+// The model that has to be in the cache before find_model finds what this name means: the id itself, a snapshot's path
+// in the cache, or the base that an adapter's folder names. Nothing for any other path that is there. UserError(usage)
+// for a name that is neither a path nor an id.
+std::optional<HubModel> hub_model_of(FileSystem& files, const std::string& name);
+
+enum class HubFiles : uint8_t { configuration, weights };
+// Whether the cache has config.json of this model; `weights`: and every file that holds some.
+bool is_in_cache(FileSystem& files, const HubModel& model, HubFiles which);
 
 // HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else HF_HOME/hub, else huggingface/hub in XDG_CACHE_HOME or ~/.cache: as
 // huggingface_hub does. Empty where there is no home.

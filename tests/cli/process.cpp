@@ -44,7 +44,8 @@ std::string text_of(int file) {
 std::vector<std::string> environment_of(const Command& command) {
     std::vector<std::string> list;
     for (const char* name : {"PATH", "WINDLASS_CPU"})
-        if (const char* value = std::getenv(name)) list.push_back(fmt::format("{}={}", name, value));
+        if (const char* value = std::getenv(name); value != nullptr && !command.environment.contains(name))
+            list.push_back(fmt::format("{}={}", name, value));
     for (const auto& [name, value] : command.environment) list.push_back(fmt::format("{}={}", name, value));
     return list;
 }

@@ -17,7 +17,7 @@ namespace windlass::cli {
 
 struct Command {
     std::vector<std::string> words;                  // path of the program, arguments
-    std::map<std::string, std::string> environment;  // beside PATH and WINDLASS_CPU
+    std::map<std::string, std::string> environment;  // in addition to PATH and WINDLASS_CPU, or in their place
     std::string input;                               // what stdin holds
     std::optional<uid_t> user;                       // runs as this user; for root only
     std::optional<int64_t> file_bytes_max;           // writes beyond it fail with EFBIG (RLIMIT_FSIZE)

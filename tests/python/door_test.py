@@ -86,6 +86,12 @@ class Door(unittest.TestCase):
         exported = wl.export(self.folder / "run", self.folder / "model.gguf", type="q8_0")
         self.assertEqual(exported["bytes"], (self.folder / "model.gguf").stat().st_size)
 
+    def test_a_download_is_a_flag(self):
+        with self.assertRaises(wl.WindlassError) as caught:
+            wl.plan(model="models/none", download=True)
+        self.assertEqual((caught.exception.kind, caught.exception.place), ("usage", "--download"))
+        self.assertTrue(wl.plan(download=True, **SMALL).fits)
+
     def test_a_run_is_stopped_attached_to_and_resumed(self):
         run = wl.train(self.folder / "run", train_data=ROWS, max_steps=100000, **SMALL)
         next(iter(run))

@@ -168,7 +168,8 @@ ExitCode run_chat(const ChatArgs& args, VerbOutput& out) {
     if (!out.is_text() && !out.has_events())
         throw UserError(ExitCode::usage, "--json", "a conversation has no single result")
             .hint("--json=lines, or windlass generate MODEL --chat --prompt TEXT --json");
-    const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
+    const Config config =
+        config_from_words(name_model(args.words), ConfigUse::generate, download_of(args.download, HubFiles::weights));
     OpenModel opened = open_model(real_files(), config);
     const ChatFormat format = chat_format_of(config, opened.tokenizer);
     const int64_t context = opened.model.context_length;

@@ -42,8 +42,8 @@ struct Rows {
 };
 
 // Reads only the tokenizer of a model folder, and the number of positions if config.json gives it.
-Rows open_rows(const std::vector<std::string>& words) {
-    Config config = config_from_words(words, ConfigUse::plan);
+Rows open_rows(const DataArgs& args) {
+    Config config = config_from_words(args.words, ConfigUse::plan, download_of(args.download, HubFiles::configuration));
     if (config.train_data.empty())
         throw UserError(ExitCode::usage, "configuration", "train_data is not set").hint("--train-data rows.jsonl");
     if (!config.task.empty())
@@ -234,7 +234,7 @@ ExitCode run_data(const DataArgs& args, VerbOutput& out) {
             out.result({{"text", row_keys_table()}});
         return ExitCode::ok;
     }
-    Rows rows = open_rows(args.words);
+    Rows rows = open_rows(args);
     open_chats(rows);
     switch (args.what) {
         case DataArgs::What::show:

@@ -180,7 +180,7 @@ ExitCode run_eval(const EvalArgs& args, VerbOutput& out) {
         words.push_back("--eval-data=" + words[1]);
         words.erase(words.begin() + 1);
     }
-    Config config = config_from_words(words, ConfigUse::evaluate);
+    Config config = config_from_words(words, ConfigUse::evaluate, download_of(args.download, HubFiles::weights));
     OpenModel opened = open_model(real_files(), config);
     if (!config.was_given("max_length") || config.max_length > opened.model.context_length)
         config.max_length = std::min(config.was_given("max_length") ? config.max_length : int64_t{1} << 20,

@@ -8,6 +8,7 @@
 namespace windlass {
 
 ExitCode run_export(const ExportArgs& args, VerbOutput& out) {
+    if (args.download && !args.model.empty()) download_model(real_files(), args.model, HubFiles::weights);
     ExportOptions options{
         .source = args.source, .model = args.model, .target = args.target, .overwrite = args.overwrite};
     if (!args.dtype.empty()) {

@@ -36,6 +36,10 @@ void takes_config(CLI::App* verb) {
     verb->allow_extras();
 }
 
+void takes_download(CLI::App* verb, bool& download) {
+    verb->add_flag("--download", download, "Download the model first, by hf, if it is not in the Hugging Face cache");
+}
+
 // How a verb that writes text chooses its tokens, and where it ends.
 template <typename Args>
 void takes_sampling(CLI::App* verb, Args& args, const char* usual_length) {
@@ -54,6 +58,7 @@ void takes_sampling(CLI::App* verb, Args& args, const char* usual_length) {
 void add_data_verb(CLI::App& app, Arguments& args) {
     CLI::App* data = add_verb(app, args, "data");
     takes_config(data);
+    takes_download(data, args.data.download);
     data->add_option("what", args.data_what, "show, stats, check or keys")
         ->required()
         ->check(one_of("data", {"show", "stats", "check", "keys"}));
@@ -64,6 +69,7 @@ void add_data_verb(CLI::App& app, Arguments& args) {
 void add_config_verbs(CLI::App& app, Arguments& args) {
     CLI::App* plan = add_verb(app, args, "plan");
     takes_config(plan);
+    takes_download(plan, args.plan.download);
     plan->add_flag("--alone", args.plan.alone, "Leave out the comparison with other settings (faster)");
     plan->add_option("--compare-seconds", args.plan.compare_seconds, "Longest comparison; 0: until it is complete [20]")
         ->check(CLI::Range(0.0, 1e6));
@@ -71,6 +77,7 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     plan->add_option("--trace", args.plan.trace, "Write the predicted step as a Chrome trace")->type_name("FILE");
     CLI::App* train = add_verb(app, args, "train");
     takes_config(train);
+    takes_download(train, args.train.download);
     train->add_option("--trace", args.train.trace, "Write the first and last step as a Chrome trace")
         ->type_name("FILE");
     train->add_option("--trace-steps", args.train.trace_steps, "Steps to write instead, such as 1,10")
@@ -80,6 +87,7 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
     train->add_flag("--dry-run", args.train.dry_run, "Check the configuration, print it and exit");
     CLI::App* eval = add_verb(app, args, "eval");
     takes_config(eval);
+    takes_download(eval, args.eval.download);
     eval->add_option("--data", args.eval.data, "Rows to evaluate on: files, folders, patterns")
         ->allow_extra_args(false);
     eval->add_option("--choices", args.eval.choices, "Candidate completions, separated by |");
@@ -88,11 +96,13 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
         ->check(CLI::Range(int64_t{0}, int64_t{1024}));
     CLI::App* generate = add_verb(app, args, "generate");
     takes_config(generate);
+    takes_download(generate, args.generate.download);
     generate->add_option("--prompt", args.generate.prompt, "Text to continue; - reads it from stdin")->required();
     generate->add_flag("--chat", args.generate.chat, "The prompt is a message for the chat template");
     takes_sampling(generate, args.generate, "128");
     CLI::App* chat = add_verb(app, args, "chat");
     takes_config(chat);
+    takes_download(chat, args.chat.download);
     chat->add_option("--system", args.chat.system, "The system's message, before the conversation");
     takes_sampling(chat, args.chat, "1024");
     add_data_verb(app, args);
@@ -142,6 +152,7 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
         ->check(one_of("--merged", {"base", "computed"}))
         ->excludes(delta);
     to_export->add_flag("--overwrite", args.to_export.overwrite, "Replace the target");
+    takes_download(to_export, args.to_export.download);
     CLI::App* replay = add_verb(app, args, "replay");
     replay->add_option("base", args.replay.base, "Model folder that the run started from")->required();
     replay->add_option("log", args.replay.log, "The run's trajectory.wlt")->required();
@@ -154,10 +165,12 @@ void add_other_verbs(CLI::App& app, Arguments& args) {
         ->check(CLI::Range(1, 1024));
     replay->add_flag("--overwrite", args.replay.overwrite, "Replace the target");
     takes_ignored_keys(replay, args.replay.ignored_keys);
+    takes_download(replay, args.replay.download);
     CLI::App* inspect = add_verb(app, args, "inspect");
     inspect->add_option("model", args.inspect.model, "Model folder")->required();
     inspect->add_flag("--tensors", args.inspect.tensors, "List every tensor");
     takes_ignored_keys(inspect, args.inspect.ignored_keys);
+    takes_download(inspect, args.inspect.download);
     CLI::App* doctor = add_verb(app, args, "doctor");
     doctor->add_option("--ssd,--ssd-dir", args.doctor.ssd_dir, "Folder whose drive is examined too");
     doctor->add_option("--device", args.doctor.device, "cuda or cuda:N: this device and its link are measured too");

@@ -47,7 +47,8 @@ void log_speed(const GenerateResult& result, int64_t prompt_tokens) {
 }  // namespace
 
 ExitCode run_generate(const GenerateArgs& args, VerbOutput& out) {
-    const Config config = config_from_words(name_model(args.words), ConfigUse::generate);
+    const Config config =
+        config_from_words(name_model(args.words), ConfigUse::generate, download_of(args.download, HubFiles::weights));
     OpenModel opened = open_model(real_files(), config);
     const std::string prompt = read_prompt(args.prompt);
     std::optional<ChatFormat> format;

@@ -142,7 +142,10 @@ Json json_of(const Inspection& found, const InspectArgs& args) {
 }  // namespace
 
 ExitCode run_inspect(const InspectArgs& args, VerbOutput& out) {
-    const Inspection found = inspect(model_folder(args.model), args.ignored_keys);
+    const Inspection found =
+        inspect(model_folder(args.model,
+                             download_of(args.download, args.tensors ? HubFiles::weights : HubFiles::configuration)),
+                args.ignored_keys);
     const ExitCode code = found.model ? ExitCode::ok : ExitCode::model;
     if (out.is_text())
         print_result(text_of(found, args));

@@ -133,7 +133,8 @@ void tell_comparison(const Session& session, const Patience& patience, VerbOutpu
 }  // namespace
 
 ExitCode run_plan(const PlanArgs& args, VerbOutput& out) {
-    const Config config = config_from_words(args.words, ConfigUse::plan);
+    const Config config =
+        config_from_words(args.words, ConfigUse::plan, download_of(args.download, HubFiles::configuration));
     log_info("planning {} for {} on {}", config.method, config.model,
              config.machine.empty() ? "this machine" : config.machine);
     const KeptPlans kept = args.no_plan_cache ? KeptPlans::ignored : KeptPlans::used;

@@ -41,7 +41,9 @@ void tell(const TrainResult& result, VerbOutput& out) {
 }  // namespace
 
 ExitCode run_train(const TrainArgs& args, VerbOutput& out, LogFile& log) {
-    const Config config = config_from_words(args.words, ConfigUse::train);
+    const Config config =
+        config_from_words(args.words, ConfigUse::train,
+                          download_of(args.download, args.dry_run ? HubFiles::configuration : HubFiles::weights));
     if (args.dry_run) {
         if (out.is_text())
             print_result(config_to_yaml(config));

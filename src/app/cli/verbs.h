@@ -18,12 +18,14 @@ class VerbOutput;
 struct Outline;
 
 // Verbs that take configuration: words are a file, key=value and --key value (config/config.h).
+// `download`: the model that is named is downloaded first if it is not there (hub_download.h).
 struct PlanArgs {
     std::vector<std::string> words;
     std::string trace;            // file to write the predicted step to; empty: none
     bool alone = false;           // nothing is compared with it
     double compare_seconds = 20;  // that the comparison may take; 0: as long as it takes
     bool no_plan_cache = false;
+    bool download = false;
 };
 ExitCode run_plan(const PlanArgs& args, VerbOutput& out);
 
@@ -32,6 +34,7 @@ struct TrainArgs {
     std::string trace;                 // file to write steps to as they ran; empty: none
     std::vector<int64_t> trace_steps;  // which; empty: the first and the last
     bool dry_run = false;
+    bool download = false;
 };
 // `log` is opened for the run.
 ExitCode run_train(const TrainArgs& args, VerbOutput& out, LogFile& log);
@@ -53,6 +56,7 @@ struct EvalArgs {
     std::string choices;    // candidates separated by '|'
     int64_t shots = 0;      // demonstrations in front of a task's prompts
     std::string reference;  // the reference model of dpo
+    bool download = false;
 };
 ExitCode run_eval(const EvalArgs& args, VerbOutput& out);
 
@@ -65,6 +69,7 @@ struct GenerateArgs {
     double top_p = 1;
     bool chat = false;               // the prompt is a message, put into the model's chat template
     std::vector<std::string> stops;  // texts that end it
+    bool download = false;
 };
 ExitCode run_generate(const GenerateArgs& args, VerbOutput& out);
 
@@ -76,6 +81,7 @@ struct ChatArgs {
     int64_t top_k = 0;
     double top_p = 1;
     std::vector<std::string> stops;
+    bool download = false;
 };
 ExitCode run_chat(const ChatArgs& args, VerbOutput& out);
 
@@ -84,6 +90,7 @@ struct DataArgs {
     What what = What::show;
     std::vector<std::string> words;  // configuration
     int64_t samples = 3;
+    bool download = false;
 };
 ExitCode run_data(const DataArgs& args, VerbOutput& out);
 
@@ -92,6 +99,7 @@ struct ExportArgs {
     std::string merged;  // "base" or "computed"; empty: not merged
     bool delta = false;
     bool overwrite = false;
+    bool download = false;
 };
 ExitCode run_export(const ExportArgs& args, VerbOutput& out);
 
@@ -101,6 +109,7 @@ struct ReplayArgs {
     std::optional<int64_t> step;
     int threads = 0;
     bool overwrite = false;
+    bool download = false;
 };
 ExitCode run_replay(const ReplayArgs& args, VerbOutput& out);
 
@@ -108,6 +117,7 @@ struct InspectArgs {
     std::string model;
     std::vector<std::string> ignored_keys;  // of its config.json
     bool tensors = false;
+    bool download = false;
 };
 ExitCode run_inspect(const InspectArgs& args, VerbOutput& out);
 

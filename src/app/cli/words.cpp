@@ -37,8 +37,9 @@ bool is_lost_folder(const ConfigSources& sources, const std::string& model) {
 }
 
 // The model's folder, and the adapter's where one was given as the model.
-void take_place(const ConfigSources& sources, Config& config) {
+void take_place(const ConfigSources& sources, Download download, Config& config) {
     ModelPlace place;
+    if (download && !config.model.empty()) download_model(real_files(), config.model, *download);
     if (!is_lost_folder(sources, config.model)) {
         place = named_place(config.model);
         config.model = std::move(place.folder);
@@ -54,10 +55,10 @@ void take_place(const ConfigSources& sources, Config& config) {
 
 }  // namespace
 
-Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
+Config config_from_words(const std::vector<std::string>& words, ConfigUse use, Download download) {
     const ConfigSources sources = read_config_sources(real_files(), words);
     for (const std::string& warning : sources.warnings) log_warning("{}", warning);
-    const ReadConfig read = make_config(sources, use, [&](Config& config) { take_place(sources, config); });
+    const ReadConfig read = make_config(sources, use, [&](Config& config) { take_place(sources, download, config); });
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
     config.train_data = find_data_files(real_files(), config.train_data, RowsUse::train);
@@ -65,7 +66,12 @@ Config config_from_words(const std::vector<std::string>& words, ConfigUse use) {
     return config;
 }
 
-std::string model_folder(const std::string& name) {
+Download download_of(bool is_given, HubFiles which) {
+    return is_given ? Download(which) : std::nullopt;
+}
+
+std::string model_folder(const std::string& name, Download download) {
+    if (download && !name.empty()) download_model(real_files(), name, *download);
     return named_place(name).folder;
 }
 

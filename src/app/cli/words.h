@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/hub_download.h"
 #include "config/config.h"
 #include "format/gguf.h"
 
@@ -12,11 +13,14 @@ namespace windlass {
 
 class VerbOutput;
 
-// Reads and checks; notes are logged.
-Config config_from_words(const std::vector<std::string>& words, ConfigUse use);
+// Reads and checks; notes are logged. `download`: the model is downloaded first if it is not there.
+Config config_from_words(const std::vector<std::string>& words, ConfigUse use, Download download);
 
 // The folder of the model that this name means (config/model_place.h). Prints a line if it differs from the name.
-std::string model_folder(const std::string& name);
+std::string model_folder(const std::string& name, Download download);
+
+// What a flag --download asks for.
+Download download_of(bool is_given, HubFiles which);
 
 // "MODEL --key value ..." as configuration: the first word that is no flag is the model.
 std::vector<std::string> name_model(std::vector<std::string> words);
