@@ -133,7 +133,7 @@ void ModelFolderWriter::check_target() {
 }
 
 int64_t ModelFolderWriter::bytes_needed() const {
-    auto bytes = static_cast<int64_t>(content_.config_text.size());
+    auto bytes = static_cast<int64_t>(content_.config_text.size() + content_.card.size());
     for (std::vector<TensorSpec>& shard : by_shard(content_)) bytes += SafetensorsWriter::file_bytes(std::move(shard));
     if (needs_index(content_.shards)) bytes += static_cast<int64_t>(index_text(content_).size());
     if (content_.base == nullptr) return bytes;
@@ -162,7 +162,8 @@ void ModelFolderWriter::finish() {
 
 void ModelFolderWriter::copy_side_files() {
     const std::map<std::string_view, std::string_view> own = {{kChatTemplateName, content_.chat_template},
-                                                              {"generation_config.json", content_.generation_config}};
+                                                              {"generation_config.json", content_.generation_config},
+                                                              {kCardName, content_.card}};
     for (const auto& [name, text] : own) {
         if (!text.empty()) write_file(files_, path_in(temporary_, name), std::string(text));
     }

@@ -41,6 +41,7 @@ struct ModelFolderContent {
     std::string config_name = "config.json";
     std::string chat_template = {};      // text, instead of the base's; empty: the base's
     std::string generation_config = {};  // the same
+    std::string card = {};               // of README.md, the same
 };
 
 class ModelFolderWriter {

@@ -39,6 +39,16 @@ bool is_ours(FileSystem& files, const std::string& folder) {
     }
 }
 
+// Not one that a user has written or edited.
+bool is_our_card(FileSystem& files, const std::string& path) {
+    constexpr int64_t kCardBytesMax = int64_t{64} << 10;
+    try {
+        return read_text(files, path, kCardBytesMax).find(kCardMark) != std::string::npos;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 FileStatus status_or_none(FileSystem& files, const std::string& path) {
     try {
         return files.status(path);
@@ -57,6 +67,7 @@ std::string first_foreign(FileSystem& files, const std::string& folder, const st
         const FileStatus status = status_or_none(files, path);
         if (status.is_regular && (is_model_name(name) || is_side(name))) continue;
         if (status.is_regular && name == kManifestName && is_ours(files, folder)) continue;
+        if (status.is_regular && name == kCardName && is_our_card(files, path)) continue;
         if (!status.is_folder || name != kTemplatesName) return name;
         for (const std::string& inner : files.list(path)) {
             const std::string inner_name = fmt::format("{}/{}", name, inner);

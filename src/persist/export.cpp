@@ -19,6 +19,7 @@
 #include "model/load.h"
 #include "model/save.h"
 #include "persist/export_request.h"
+#include "persist/model_card.h"
 #include "persist/run_folder.h"
 #include "persist/trajectory_log.h"
 #include "run/first_masters.h"
@@ -33,6 +34,7 @@ constexpr std::string_view kLastStep = "last";
 
 struct Source {
     std::string store;  // file
+    std::string run;    // folder; of a checkpoint that was moved away, any other
     std::string base;   // model folder with the names, dtypes and side files
     bool is_checkpoint = false;
     std::vector<std::string> ignored_keys = {};  // of the base's config.json; a checkpoint's folder has none of them
@@ -58,6 +60,7 @@ Source of_adapter_checkpoint(FileSystem& files, const std::string& path, const s
     if (base.empty()) base = models.empty() ? find_model(files, adapter).folder : models.front();
     models.push_back(model);
     return {.store = fmt::format("{}/{}", path, kStateFile),
+            .run = run,
             .base = std::move(base),
             .is_checkpoint = true,
             .ignored_keys = values_in_run(files, run, "ignore_config_keys"),
@@ -71,6 +74,7 @@ Source of_checkpoint(FileSystem& files, const std::string& path, const std::stri
     if (files.exists(fmt::format("{}/{}", path, kAdapterFolder))) return of_adapter_checkpoint(files, path, model);
     refuse_model(path, model);
     return {.store = fmt::format("{}/{}", path, kStateFile),
+            .run = fmt::format("{}/..", path),
             .base = fmt::format("{}/{}", path, kModelFolder),
             .is_checkpoint = true,
             .models = models_of_run(files, fmt::format("{}/..", path))};
@@ -106,6 +110,7 @@ Source of_run(FileSystem& files, const std::string& run, const std::string& step
             .hint(fmt::format("windlass replay {} {}/{} --to DIR", config.model, run, kTrajectoryName));
     if (start.from == StartPoint::From::working_store)
         return {.store = start.path,
+                .run = run,
                 .base = model.empty() ? config.model : model,
                 .ignored_keys = config.ignore_config_keys,
                 .models = {config.model, model},
@@ -186,10 +191,13 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
     ModelFolder folder = ModelFolder::open(files, source.base);
     HfConfig config = folder.config();
     const ModelSpec model = build_model(config, folder.tensors());
-    save_model(files, source.base, options.target, model, save_options(files, source, model, options),
-               [&](int param, int64_t first, std::span<float> out) {
-                   load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
-               });
+    const TrainedModel trained(model);
+    save_model(
+        files, source.base, options.target, model, save_options(files, source, model, options),
+        [&](int param, int64_t first, std::span<float> out) {
+            load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
+        },
+        card_of_run(files, source.run, state, {trained, source.base}, OutputForm::usual));
     return {source.store, state.progress.step, output_bytes(files, options.target)};
 }
 
@@ -197,8 +205,9 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
 ExportResult export_adapter(FileSystem& files, const Source& source, const RunState& state, const ModelFolder& base,
                             const AdapterFolder& adapter, TrainedModel model, const ExportOptions& options) {
     keep_as_run(state.identity, source.base, model);
-    save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
-                {save_options(files, source, model, options), options.form}, first_masters(base, model, 0, &adapter));
+    const OutputSource output{model, source.base, state.identity.base_checksum, source.chat_template};
+    save_output(files, output, options.target, {save_options(files, source, model, options), options.form},
+                first_masters(base, model, 0, &adapter), card_of_run(files, source.run, state, output, options.form));
     return {source.store, state.progress.step, output_bytes(files, options.target)};
 }
 
@@ -220,9 +229,11 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     require_base(source, base, state);
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model, first_masters(base, model, state.identity.seed, adapter ? &*adapter : nullptr));
-    save_output(files, {model, source.base, state.identity.base_checksum}, options.target,
-                {save_options(files, source, model, options), options.form},
-                [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
+    const OutputSource output{model, source.base, state.identity.base_checksum, source.chat_template};
+    save_output(
+        files, output, options.target, {save_options(files, source, model, options), options.form},
+        [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); },
+        card_of_run(files, source.run, state, output, options.form));
     return {source.store, store.committed_step(), output_bytes(files, options.target)};
 }
 

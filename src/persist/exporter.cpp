@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
-#include "state/save_output.h"
+#include "persist/model_card.h"
 #include "state/store_masters.h"
 
 namespace windlass {
@@ -44,22 +44,23 @@ bool Exporter::is_missing(int64_t step) {
     return !due_.empty();
 }
 
-void Exporter::begin(int64_t step) {
+void Exporter::begin(int64_t step, const RunState& state) {
     for (ExportRequest& request : std::exchange(due_, {})) {
         if (request.options.target.empty()) {
             request.options.target = folder_.file(fmt::format("export-{}", step));
             request.options.overwrite = true;
         }
         finish();
-        start(std::move(request), step);
+        start(std::move(request), step, state);
     }
 }
 
-void Exporter::start(ExportRequest request, int64_t step) {
+void Exporter::start(ExportRequest request, int64_t step, const RunState& state) {
     job_ = std::make_unique<Job>();
     job_->request = std::move(request);
     job_->step = step;
     try {
+        job_->card = card_of_run(files_, folder_.path(), state, output_of(session_), job_->request.options.form);
         if (goes_beside_) {
             job_->store = Store::open(files_, session_.store_path, OpenMode::read);
             WINDLASS_CHECK(job_->store->committed_step() == step, "step {} is exported, but {} is committed", step,
@@ -83,7 +84,7 @@ void Exporter::save(const Job& job, const ReadMasters& masters) const {
                           .overwrite = options.overwrite,
                           .gguf = gguf_output(files_, options, source.base_folder, source.model, source.chat_template)},
                  .form = options.form},
-                masters);
+                masters, job.card);
 }
 
 void Exporter::save_beside(Job& job, const std::stop_token& stop) const {

@@ -19,6 +19,7 @@
 #include "persist/run_folder.h"
 #include "run/engine.h"
 #include "session/session.h"
+#include "state/output_with_card.h"
 
 namespace windlass {
 
@@ -33,8 +34,8 @@ class Exporter {
     bool is_due(int64_t step);
     // Whether a process that was killed after this step left it to be exported.
     bool is_missing(int64_t step);
-    // Exports this step, which is committed, and is the last one.
-    void begin(int64_t step);
+    // Exports this step, which is committed, and is the last one: the run's state after it.
+    void begin(int64_t step, const RunState& state);
     // A step is about to be trained.
     void before_step();
     // Waits for what is under way.
@@ -44,6 +45,7 @@ class Exporter {
     struct Job {
         ExportRequest request;
         int64_t step = 0;
+        CardText card;
         std::optional<Store> store;
         std::unique_ptr<Error> failure;
         std::atomic<bool> is_done{false};
@@ -51,7 +53,7 @@ class Exporter {
         std::jthread thread;
     };
     std::optional<ExportRequest> find_request();
-    void start(ExportRequest request, int64_t step);
+    void start(ExportRequest request, int64_t step, const RunState& state);
     void save(const Job& job, const ReadMasters& masters) const;
     void save_beside(Job& job, const std::stop_token& stop) const;
     void report(const Job& job);

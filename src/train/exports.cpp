@@ -24,7 +24,7 @@ class Exports : public StepListener {
     }
     void begin_export(int64_t step) {
         loop_.settle();
-        exporter_.begin(step);
+        exporter_.begin(step, loop_.state);
     }
 
     LoopState& loop_;

@@ -12,6 +12,7 @@
 #include "format/side_file_copy.h"
 #include "format/side_files.h"
 #include "persist/export.h"
+#include "persist/model_card.h"
 #include "persist/run_identity.h"
 #include "persist/run_parts.h"
 #include "state/checkpoint.h"
@@ -80,9 +81,13 @@ void keep_changed_texts(FileSystem& files, const Session& session, const RunFold
         write_text_atomic(files, folder.file(kGenerationConfigName), text);
 }
 
-void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const ReadMasters& masters) {
+void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const RunState& state,
+                 const ReadMasters& masters) {
     const std::string target = folder.file(kFinalName);
-    save_output(files, output_of(session), target, {.save = {.overwrite = true}}, masters);
+    const OutputSource source = output_of(session);
+    const OutputOptions options{.save = {.overwrite = true}};
+    save_output(files, source, target, options, masters,
+                card_of_run(files, folder.path(), state, source, options.form));
     add_side_files(files, session, folder);
     tell(session, target, "");
 }

@@ -23,8 +23,9 @@ bool is_over(const Session& session, const RunProgress& progress);
 // The texts that the model's own files do not have, in the run's folder, where exports find them.
 void keep_changed_texts(FileSystem& files, const Session& session, const RunFolder& folder);
 
-// The step that `masters` has, without a manifest.
-void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const ReadMasters& masters);
+// The step that `masters` has, which the run came to with `state`, without a manifest.
+void write_final(FileSystem& files, const Session& session, const RunFolder& folder, const RunState& state,
+                 const ReadMasters& masters);
 // The manifest of weights of step `step`, of a run that ended with `state`.
 void seal_final(FileSystem& files, const RunFolder& folder, int64_t step, const RunState& state);
 // Both, of a step that has a checkpoint. UserError(storage) where that is damaged.

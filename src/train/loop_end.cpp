@@ -52,7 +52,7 @@ void TrainLoop::finish() {
     const bool ends_here = !ends_with_earlier_step(session, state.progress);
     Activity writing("writing final/", trained_count(session.model), {.has_own_line = true});
     if (ends_here)
-        write_final(files, session, folder, [&](int param, int64_t first, std::span<float> out) {
+        write_final(files, session, folder, state, [&](int param, int64_t first, std::span<float> out) {
             now_.engine.read_masters(param, first, out);
             writing.done(std::ssize(out));
         });
