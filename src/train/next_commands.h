@@ -17,7 +17,8 @@ std::string resume_command(const std::string& run_folder);
 std::string overwrite_command(const std::string& run_folder);
 
 // After a run that wrote final/: talk to it; a GGUF file, where the family has one and the run a state that it is made
-// from; upload, with NAME for the user to replace. Reads the tokenizer: not within a run's memory.
+// from, and Ollama with it; vLLM, where it serves such an adapter; upload, with OWNER/NAME for the user to replace.
+// Reads the tokenizer: not within a run's memory.
 std::vector<NextCommand> next_commands(FileSystem& files, const Session& session, const std::string& run_folder);
 
 // They, in lines of the log.

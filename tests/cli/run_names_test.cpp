@@ -189,7 +189,13 @@ TEST_P(SaidAtTheEnd, IsWhatWorks) {
     EXPECT_THAT(done.err, HasSubstr("      " + next.at("export").get<std::string>() + "\n"));
     must_succeed(typed(sandbox, next.at("export")));
     EXPECT_TRUE(fs::exists(sandbox / "it's out.gguf"));
-    EXPECT_THAT(done.err, HasSubstr("      hf upload NAME '"));
+    EXPECT_THAT(done.err, HasSubstr("      hf upload OWNER/NAME '"));
+    EXPECT_EQ(next.at("ollama"),
+              fmt::format("echo 'FROM {}/it'\\''s out.gguf' > Modelfile && ollama create it-s-out", sandbox.path()));
+    EXPECT_THAT(next.at("serve").get<std::string>(),
+                testing::AllOf(testing::StartsWith("vllm serve "), HasSubstr("it'\\''s out/final")));
+    EXPECT_EQ(next.at("serve").get<std::string>().find(" --enable-lora --lora-modules 'it-s-out=") != std::string::npos,
+              GetParam().contains("adapter"));
     EXPECT_THAT(next.at("upload").get<std::string>(), HasSubstr("it'\\''s out/final"));
 }
 
@@ -206,9 +212,14 @@ TEST(SaidAtTheEnd, NamesNoExportThatFails) {
     settings["adapter"] = "lora";
     settings["save_steps"] = "null";
     EXPECT_FALSE(json_of(sandbox.train(settings, {"--json"})).at("next").contains("export"));
+    settings["use_dora"] = "true";
+    settings["output_dir"] = sandbox / "dora-out";
+    EXPECT_FALSE(json_of(sandbox.train(settings, {"--json"})).at("next").contains("serve")) << "vLLM has no DoRA";
     settings = sandbox.training("opt");
     settings["output_dir"] = sandbox / "opt-out";
-    EXPECT_FALSE(json_of(sandbox.train(settings, {"--json"})).at("next").contains("export"));
+    const Json next = json_of(sandbox.train(settings, {"--json"})).at("next");
+    EXPECT_FALSE(next.contains("export"));
+    EXPECT_FALSE(next.contains("ollama"));
 }
 
 TEST(SaidAtAStop, IsTheWholeCommand) {
