@@ -188,11 +188,27 @@ class _FolderEvents:
         return {"event": name, "steps": now["step"], "total_steps": now.get("total_steps"), "loss": now.get("loss"), "final": final}
 
 
+def _rows_of_parquet(path: str, target: pathlib.Path) -> str:
+    """The file's rows as lines of JSON in `target`, a batch at a time."""
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ImportError(f"{path}: reading Parquet needs pyarrow. Try: pip install pyarrow") from error
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with ParquetFile(path) as file, target.open("w", encoding="utf-8") as lines:
+        for batch in file.iter_batches():
+            for row in batch.to_pylist():
+                lines.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+    return str(target)
+
+
 def _as_files(data: Any, stem: pathlib.Path) -> Any:
-    """Paths as they are; rows, and what writes itself as rows (datasets.Dataset, pandas.DataFrame), as a file next to the run."""
-    if isinstance(data, (str, os.PathLike)) or (isinstance(data, (list, tuple)) and data and isinstance(data[0], (str, os.PathLike))):
-        return data
+    """Paths as they are; rows, what writes itself as rows (datasets.Dataset, pandas.DataFrame), and Parquet files as files next to the run."""
     path = stem.with_name(stem.name + ".jsonl")
+    if isinstance(data, (str, os.PathLike)):
+        return _rows_of_parquet(os.fspath(data), path) if os.fspath(data).endswith(".parquet") else data
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], (str, os.PathLike)):
+        return [_as_files(each, stem.with_name(f"{stem.name}.{number}")) for number, each in enumerate(data)]
     path.parent.mkdir(parents=True, exist_ok=True)
     if hasattr(data, "to_json"):
         try:
@@ -212,7 +228,7 @@ def train(output_dir: Path, config: Optional[Path] = None, *, resume: bool = Fal
 
     config      a run.yaml; keyword arguments come after it
     train_data  and eval_data: paths, a list of dicts, or anything with to_json (datasets, pandas), which is written to
-                OUTPUT_DIR.train_data.jsonl
+                OUTPUT_DIR.train_data.jsonl; so are the rows of .parquet files, with pyarrow
     """
     folder = pathlib.Path(output_dir)
     for key in ("train_data", "eval_data"):

@@ -1,5 +1,6 @@
 """The Python door on the real program: WINDLASS names it, the first argument is the repository."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -85,6 +86,20 @@ class Door(unittest.TestCase):
         self.assertGreater(wl.evaluate(final, eval_data=self.folder / "run.eval_data.jsonl")["loss"], 0)
         exported = wl.export(self.folder / "run", self.folder / "model.gguf", type="q8_0")
         self.assertEqual(exported["bytes"], (self.folder / "model.gguf").stat().st_size)
+
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "pyarrow is not installed")
+    def test_parquet_files_are_read_as_rows(self):
+        import pyarrow
+        import pyarrow.parquet
+
+        paths = [self.folder / "a.parquet", str(self.folder / "b.parquet")]
+        for path, rows in zip(paths, (ROWS[:5], ROWS[5:])):
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        run = wl.train(self.folder / "run", train_data=paths, eval_data=paths[0], max_steps=1, **SMALL)
+        self.assertEqual([step.step for step in run], [1])
+        read = [(self.folder / f"run.train_data.{i}.jsonl").read_text(encoding="utf-8").splitlines() for i in range(2)]
+        self.assertEqual([json.loads(line) for line in read[0] + read[1]], ROWS)
+        self.assertTrue((self.folder / "run.eval_data.jsonl").exists())
 
     def test_a_download_is_a_flag(self):
         with self.assertRaises(wl.WindlassError) as caught:
