@@ -7,7 +7,6 @@
 #include "format/model_folder_writer.h"
 #include "model/gguf.h"
 #include "model/load.h"
-#include "model/save_with_card.h"
 
 namespace windlass {
 namespace {
@@ -112,11 +111,6 @@ void write_param(const ParamSpec& param, const Source& source, const ReadMasters
 
 void save_model(FileSystem& files, const std::string& base_folder, const std::string& target, const ModelSpec& model,
                 const SaveOptions& options, const ReadMasters& masters) {
-    save_model(files, base_folder, target, model, options, masters, {});
-}
-
-void save_model(FileSystem& files, const std::string& base_folder, const std::string& target, const ModelSpec& model,
-                const SaveOptions& options, const ReadMasters& masters, const CardText& card) {
     if (options.gguf) return save_gguf(files, base_folder, target, model, options, masters);
     const ModelFolder base = ModelFolder::open(files, base_folder);
     require_copyable(files, base.path(), "config.json");
@@ -128,7 +122,7 @@ void save_model(FileSystem& files, const std::string& base_folder, const std::st
         .never_replaced = options.never_replaced,
         .chat_template = options.chat_template,
         .generation_config = options.generation_config,
-        .card = card.text};
+        .card = options.card};
     bool changes_dtype = false;
     for (const Source& source : sources) {
         content.tensors.push_back({source.name, source.dtype, source.shape});

@@ -36,6 +36,7 @@ struct SaveOptions {
     std::vector<uint8_t> unchanged = {};
     std::string chat_template = {};       // text of one that is written instead of the base's; empty: the base's
     std::string generation_config = {};   // the same
+    std::string card = {};                // the same, of README.md; a GGUF file has none
     std::optional<GgufOutput> gguf = {};  // then neither dtype nor shard_bytes_max
     // The model has a head of its own where the base's files tie it to the embedding: one tensor more, and config.json
     // says so.

@@ -170,14 +170,15 @@ void require_base(const Source& source, const ModelFolder& base, const RunState&
     require_same_base(state.identity, {.base_checksum = base_checksum(base)}, base.path());
 }
 
-SaveOptions save_options(FileSystem& files, const Source& source, const ModelSpec& model,
-                         const ExportOptions& options) {
+SaveOptions save_options(FileSystem& files, const Source& source, const ModelSpec& model, const ExportOptions& options,
+                         std::string card) {
     return {.dtype = options.dtype,
             .shard_bytes_max = options.shard_bytes_max,
             .overwrite = options.overwrite,
             .never_replaced = source.models,
             .chat_template = source.chat_template,
             .generation_config = source.generation_config,
+            .card = std::move(card),
             .gguf = gguf_output(files, options, source.base, model, source.chat_template)};
 }
 
@@ -192,12 +193,11 @@ ExportResult export_folder(FileSystem& files, const Source& source, const RunSta
     HfConfig config = folder.config();
     const ModelSpec model = build_model(config, folder.tensors());
     const TrainedModel trained(model);
-    save_model(
-        files, source.base, options.target, model, save_options(files, source, model, options),
-        [&](int param, int64_t first, std::span<float> out) {
-            load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
-        },
-        card_of_run(files, source.run, state, {trained, source.base}, OutputForm::usual));
+    std::string card = card_of_run(files, source.run, state, {trained, source.base}, OutputForm::usual);
+    save_model(files, source.base, options.target, model, save_options(files, source, model, options, std::move(card)),
+               [&](int param, int64_t first, std::span<float> out) {
+                   load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
+               });
     return {source.store, state.progress.step, output_bytes(files, options.target)};
 }
 
@@ -206,8 +206,10 @@ ExportResult export_adapter(FileSystem& files, const Source& source, const RunSt
                             const AdapterFolder& adapter, TrainedModel model, const ExportOptions& options) {
     keep_as_run(state.identity, source.base, model);
     const OutputSource output{model, source.base, state.identity.base_checksum, source.chat_template};
-    save_output(files, output, options.target, {save_options(files, source, model, options), options.form},
-                first_masters(base, model, 0, &adapter), card_of_run(files, source.run, state, output, options.form));
+    std::string card = card_of_run(files, source.run, state, output, options.form);
+    save_output(files, output, options.target,
+                {save_options(files, source, model, options, std::move(card)), options.form},
+                first_masters(base, model, 0, &adapter));
     return {source.store, state.progress.step, output_bytes(files, options.target)};
 }
 
@@ -230,10 +232,10 @@ ExportResult export_store(FileSystem& files, const Source& source, const ExportO
     keep_as(store, state, source.base, model);
     StoreMasters masters(store, model, first_masters(base, model, state.identity.seed, adapter ? &*adapter : nullptr));
     const OutputSource output{model, source.base, state.identity.base_checksum, source.chat_template};
-    save_output(
-        files, output, options.target, {save_options(files, source, model, options), options.form},
-        [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); },
-        card_of_run(files, source.run, state, output, options.form));
+    std::string card = card_of_run(files, source.run, state, output, options.form);
+    save_output(files, output, options.target,
+                {save_options(files, source, model, options, std::move(card)), options.form},
+                [&](int param, int64_t first, std::span<float> out) { masters.read(param, first, out); });
     return {source.store, store.committed_step(), output_bytes(files, options.target)};
 }
 
@@ -252,7 +254,7 @@ ExportResult export_plain_model(FileSystem& files, const std::string& path, cons
     HfConfig config = folder.config();
     const ModelSpec model = build_model(config, folder.tensors());
     check_tied(folder, model);
-    save_model(files, path, options.target, model, save_options(files, {.store = {}, .base = path}, model, options),
+    save_model(files, path, options.target, model, save_options(files, {.store = {}, .base = path}, model, options, ""),
                [&](int param, int64_t first, std::span<float> out) {
                    load_elements(folder, model.params[static_cast<size_t>(param)], first, out);
                });

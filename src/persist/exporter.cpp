@@ -82,9 +82,10 @@ void Exporter::save(const Job& job, const ReadMasters& masters) const {
                 {.save = {.dtype = options.dtype,
                           .shard_bytes_max = options.shard_bytes_max,
                           .overwrite = options.overwrite,
+                          .card = job.card,
                           .gguf = gguf_output(files_, options, source.base_folder, source.model, source.chat_template)},
                  .form = options.form},
-                masters, job.card);
+                masters);
 }
 
 void Exporter::save_beside(Job& job, const std::stop_token& stop) const {

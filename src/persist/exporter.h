@@ -19,7 +19,6 @@
 #include "persist/run_folder.h"
 #include "run/engine.h"
 #include "session/session.h"
-#include "state/output_with_card.h"
 
 namespace windlass {
 
@@ -45,7 +44,7 @@ class Exporter {
     struct Job {
         ExportRequest request;
         int64_t step = 0;
-        CardText card;
+        std::string card;
         std::optional<Store> store;
         std::unique_ptr<Error> failure;
         std::atomic<bool> is_done{false};

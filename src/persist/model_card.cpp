@@ -195,14 +195,14 @@ std::string model_card(const CardSource& source, const RunState& state) {
                        loading_text(source), kCardMark);
 }
 
-CardText card_of_run(FileSystem& files, const std::string& run_folder, const RunState& state,
-                     const OutputSource& source, OutputForm form) {
+std::string card_of_run(FileSystem& files, const std::string& run_folder, const RunState& state,
+                        const OutputSource& source, OutputForm form) {
     CardSource card{
         .base_readme = text_or_none(files, source.base_folder, kCardName),
         .is_adapter = form == OutputForm::usual ? ends_as_adapter(source.model) : form == OutputForm::adapter,
         .has_chat_template =
             !source.chat_template.empty() || files.exists(path_in(source.base_folder, kChatTemplateName))};
-    if (run_id_of(files, run_folder) != state.identity.run_id) return {model_card(card, state)};
+    if (run_id_of(files, run_folder) != state.identity.run_id) return model_card(card, state);
     const auto value = [&](const char* key) {
         const std::vector<std::string> values = values_in_run(files, run_folder, key);
         return values.empty() ? "" : values.front();
@@ -211,7 +211,7 @@ CardText card_of_run(FileSystem& files, const std::string& run_folder, const Run
     if (!base.revision.empty()) card.base_id = base.name, card.base_revision = base.revision;
     card.data = values_in_run(files, run_folder, "train_data");
     if (const std::string objective = value("objective"); objective != Config().objective) card.objective = objective;
-    return {model_card(card, state)};
+    return model_card(card, state);
 }
 
 }  // namespace windlass

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "state/output_with_card.h"
 #include "state/run_state.h"
+#include "state/save_output.h"
 
 namespace windlass {
 
@@ -29,7 +29,7 @@ std::string model_card(const CardSource& source, const RunState& state);
 
 // The card for this form of this state, with what the run's run.yaml says; for a state that was moved away
 // from its run, what the state says alone.
-CardText card_of_run(FileSystem& files, const std::string& run_folder, const RunState& state,
-                     const OutputSource& source, OutputForm form);
+std::string card_of_run(FileSystem& files, const std::string& run_folder, const RunState& state,
+                        const OutputSource& source, OutputForm form);
 
 }  // namespace windlass

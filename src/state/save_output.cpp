@@ -13,8 +13,6 @@
 #include "model/adapters/whole.h"
 #include "model/gguf.h"
 #include "model/load.h"
-#include "model/save_with_card.h"
-#include "state/output_with_card.h"
 
 namespace windlass {
 namespace {
@@ -58,7 +56,7 @@ ReadMasters finite(const ModelSpec& model, const ReadMasters& masters) {
 
 // A model whose table is tied in the base, and is not any longer. masters: by parameter of source.model.
 void save_untied(FileSystem& files, const OutputSource& source, const std::string& target, SaveOptions save,
-                 const ReadMasters& masters, const CardText& card) {
+                 const ReadMasters& masters) {
     const UntiedModel plain = untied(source.model);
     save.unties = true;
     std::vector<uint8_t> unchanged;
@@ -68,13 +66,12 @@ void save_untied(FileSystem& files, const OutputSource& source, const std::strin
         unchanged.push_back(is_renamed ? 0 : save.unchanged[at(plain.from[param])]);
     }
     save.unchanged = std::move(unchanged);
-    save_model(
-        files, source.base_folder, target, plain.model, save,
-        [&](int param, int64_t first, std::span<float> out) { masters(plain.from[at(param)], first, out); }, card);
+    save_model(files, source.base_folder, target, plain.model, save,
+               [&](int param, int64_t first, std::span<float> out) { masters(plain.from[at(param)], first, out); });
 }
 
 void save_merged(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
-                 const ReadMasters& masters, const CardText& card) {
+                 const ReadMasters& masters) {
     require_merged(source.model, source.base_folder, options.save.gguf.has_value());
     const ModelFolder base = ModelFolder::open(files, source.base_folder);
     const TrainedModel& model = source.model;
@@ -91,8 +88,8 @@ void save_merged(FileSystem& files, const OutputSource& source, const std::strin
     if (options.form != OutputForm::merged_as_computed) save.unchanged = without_adapter(model);
     const ReadMasters sums = fused_masters(model, parts, as_computed(model, masters));
     const ReadMasters fused = finite(model, sums);
-    if (has_copies(model)) return save_untied(files, source, target, std::move(save), fused, card);
-    save_model(files, source.base_folder, target, model, save, fused, card);
+    if (has_copies(model)) return save_untied(files, source, target, std::move(save), fused);
+    save_model(files, source.base_folder, target, model, save, fused);
 }
 
 }  // namespace
@@ -129,11 +126,6 @@ bool ends_as_adapter(const ModelSpec& model) {
 
 void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
                  const ReadMasters& masters) {
-    save_output(files, source, target, options, masters, {});
-}
-
-void save_output(FileSystem& files, const OutputSource& source, const std::string& target, const OutputOptions& options,
-                 const ReadMasters& masters, const CardText& card) {
     SaveOptions save = options.save;
     if (save.chat_template.empty()) save.chat_template = source.chat_template;
     if (save.generation_config.empty()) save.generation_config = source.generation_config;
@@ -142,7 +134,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
     if (as_adapter && save.gguf)
         throw UserError(ExitCode::usage, "export", "llama.cpp loads whole models; this run trained an adapter")
             .hint("--merged, which adds the adapter to the base's numbers");
-    if (source.model.adapter && !as_adapter) return save_merged(files, source, target, options, masters, card);
+    if (source.model.adapter && !as_adapter) return save_merged(files, source, target, options, masters);
     if (!refreshed_layers(source.model).empty()) require_no_delta(options.form);
     if (!is_usual && !source.model.adapter)
         throw UserError(ExitCode::usage, as_adapter ? "--delta" : "--merged",
@@ -150,7 +142,7 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
             .hint(as_adapter ? "windlass export without --delta" : "windlass export without --merged");
     if (!source.model.adapter) {
         save.unchanged = frozen_params(source.model);
-        return save_model(files, source.base_folder, target, source.model, save, masters, card);
+        return save_model(files, source.base_folder, target, source.model, save, masters);
     }
     if (save.dtype || save.shard_bytes_max)
         throw UserError(ExitCode::usage, "export", "an adapter is one file of f32 numbers")
@@ -163,9 +155,10 @@ void save_output(FileSystem& files, const OutputSource& source, const std::strin
                .base_revision = base.revision,
                .base_checksum = source.base_checksum,
                .chat_template = save.chat_template,
+               .card = save.card,
                .overwrite = save.overwrite,
                .never_replaced = std::move(never_replaced)},
-              as_computed(source.model, masters), card);
+              as_computed(source.model, masters));
 }
 
 int64_t output_bytes(FileSystem& files, const std::string& folder) {

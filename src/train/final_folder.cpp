@@ -85,9 +85,8 @@ void write_final(FileSystem& files, const Session& session, const RunFolder& fol
                  const ReadMasters& masters) {
     const std::string target = folder.file(kFinalName);
     const OutputSource source = output_of(session);
-    const OutputOptions options{.save = {.overwrite = true}};
-    save_output(files, source, target, options, masters,
-                card_of_run(files, folder.path(), state, source, options.form));
+    const std::string card = card_of_run(files, folder.path(), state, source, OutputForm::usual);
+    save_output(files, source, target, {.save = {.overwrite = true, .card = card}}, masters);
     add_side_files(files, session, folder);
     tell(session, target, "");
 }

@@ -72,6 +72,7 @@ struct PeftOptions {
     std::string base_revision = {};  // empty: none
     std::string base_checksum = {};  // kBaseChecksumKey; empty: left out
     std::string chat_template = {};  // text of one that is not the base's; empty: the base's
+    std::string card = {};           // text of README.md; empty: none
     bool overwrite = false;
     std::vector<std::string> never_replaced = {};
 };

@@ -11,7 +11,6 @@
 #include "model/adapters/peft.h"
 #include "model/adapters/tokens.h"
 #include "model/adapters/whole.h"
-#include "model/save_with_card.h"
 
 namespace windlass {
 namespace {
@@ -211,17 +210,12 @@ void write_numbers(ModelFolderWriter& writer, const std::string& name, const Par
 
 void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,
                const ReadMasters& masters) {
-    save_peft(files, target, model, options, masters, {});
-}
-
-void save_peft(FileSystem& files, const std::string& target, const ModelSpec& model, const PeftOptions& options,
-               const ReadMasters& masters, const CardText& card) {
     ModelFolderContent content{.config_text = config_text(model, options),
                                .tensors = tensors_of(model),
                                .never_replaced = options.never_replaced,
                                .config_name = kAdapterConfigName,
                                .chat_template = options.chat_template,
-                               .card = card.text};
+                               .card = options.card};
     content.shards.files = {kAdapterWeightsName};
     content.shards.file_of.assign(content.tensors.size(), 0);
     if (!options.base_checksum.empty()) content.metadata = {{kBaseChecksumKey, options.base_checksum}};
