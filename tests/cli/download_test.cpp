@@ -196,7 +196,7 @@ TEST_F(Downloads, WithoutTheProgramTheErrorSaysHowToGetIt) {
 
 TEST_F(Downloads, NamesThatAreNoIdsStartNothing) {
     put_hub();
-    for (const std::string& name : {"models/none", "a/b/c", "some/ti ny", "-x/y", "some/tiny;ls"})
+    for (const char* const name : {"models/none", "a/b/c", "some/ti ny", "-x/y", "some/tiny;ls"})
         EXPECT_THAT(refusal(train(name), kUsage), HasSubstr("is neither a folder nor the id of a model")) << name;
     EXPECT_EQ(calls(), 0);
     must_succeed(train(sandbox_.model()));  // a folder needs no download

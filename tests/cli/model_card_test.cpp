@@ -57,7 +57,9 @@ TEST_P(ModelCards, IsTheSameWhereverTheStepIsWritten) {
 
 TEST_P(ModelCards, AUsersOwnIsNotReplaced) {
     must_succeed(sandbox_.train(settings()));
-    if (is_adapter()) EXPECT_THAT(exported("merged", {"--merged"}), HasSubstr("library_name: transformers\n"));
+    if (is_adapter()) {
+        EXPECT_THAT(exported("merged", {"--merged"}), HasSubstr("library_name: transformers\n"));
+    }
     const std::string to = is_adapter() ? "adapter" : "model";
     exported(to);
     write_bytes(sandbox_ / to + "/README.md", "# Mine\n");

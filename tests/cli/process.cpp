@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,9 +58,12 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
     return list;
 }
 
-// The kernel answers these calls with an error, in this process and in what it becomes. Whether it agreed to.
-bool refuse_locks(const Command& command) {
-    constexpr uint32_t kNumber = offsetof(seccomp_data, nr), kSecond = offsetof(seccomp_data, args[1]);
+// In this process and in what it becomes, the kernel answers calls for locks with an error where the command says so,
+// and ends a process that opens a socket of a network. Not one of its own machine: the C library may ask for users so.
+// Whether the kernel agreed to.
+bool filter_calls(const Command& command) {
+    constexpr uint32_t kNumber = offsetof(seccomp_data, nr), kFirst = offsetof(seccomp_data, args[0]),
+                       kSecond = offsetof(seccomp_data, args[1]);
     const auto answer = [](const std::optional<int>& error) {
         return error ? SECCOMP_RET_ERRNO | static_cast<uint32_t>(*error) : SECCOMP_RET_ALLOW;
     };
@@ -67,6 +71,11 @@ bool refuse_locks(const Command& command) {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, answer(command.flock_error)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFirst),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSecond),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLK, 0, 1),
@@ -91,8 +100,8 @@ bool refuse_locks(const Command& command) {
     ::dup2(err, STDERR_FILENO);
     const bool is_refused =
         command.user && (::setgroups(0, nullptr) != 0 || ::setgid(*command.user) != 0 || ::setuid(*command.user) != 0);
-    const bool changes_locks = command.flock_error || command.fcntl_lock_error;
-    if (!is_refused && (!changes_locks || refuse_locks(command))) ::execve(words[0], words, environment);
+    const bool must_filter = command.flock_error || command.fcntl_lock_error;
+    if (!is_refused && (filter_calls(command) || !must_filter)) ::execve(words[0], words, environment);
     ::_exit(127);
 }
 

@@ -1,7 +1,8 @@
 // process.h: runs a program as a user would, and tells what came of it.
 //
 // The program gets an environment of its own (none of the test's variables but PATH and WINDLASS_CPU), stdin from a
-// given text, and stdout and stderr into files, so that neither side ever waits for the other.
+// given text, and stdout and stderr into files, so that neither side ever waits for the other. Where the kernel allows
+// it, it is killed as soon as it opens a socket of a network: no test of this folder may pass with one.
 #pragma once
 
 #include <sys/types.h>

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <filesystem>
 
 namespace windlass::cli {
@@ -25,6 +26,14 @@ TEST(Sandbox, SharesRatesAndNoPlans) {
     const Sandbox second;
     EXPECT_THAT(names_in(second.cache() + "/windlass"),
                 testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(testing::StartsWith("machine-"))));
+}
+
+// So every other test of this program shows that what it runs opens no socket.
+TEST(Process, IsEndedBySocketsOfANetwork) {
+    const Finished finished = run({.words = {"/bin/bash", "-c", "exec 3<>/dev/udp/127.0.0.1/9; echo opened"}});
+    if (finished.code == 0) GTEST_SKIP() << "filters of system calls are not allowed here";
+    EXPECT_EQ(finished.signal, SIGSYS);
+    EXPECT_EQ(finished.out, "");
 }
 
 }  // namespace
