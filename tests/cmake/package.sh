@@ -49,6 +49,24 @@ texts=share/doc/windlass/libraries
 [ "$(wc -l <$texts/VERSIONS)" -ge "$(find lib -type f | wc -l)" ] || fail "a library has no licence"
 [ -s $texts/LGPL-2.1 ] || fail "libcsv's licence is not there"
 
+# The list of libraries names, of the archive, the files of lib/ and the packages whose licences it has.
+cat >"$work/listed.py" <<'END'
+import json, sys
+document = json.load(open(sys.argv[1], encoding="utf-8"))
+names = {package["SPDXID"]: package["name"] for package in document["packages"]}
+for each in document["relationships"]:
+    if each["spdxElementId"] == sys.argv[2] and each["relationshipType"] in sys.argv[3:]:
+        print(names[each["relatedSpdxElement"]])
+END
+listed() { python3 "$work/listed.py" "$work/first"/windlass_*.spdx.json "$@" | sort -u; }
+listed SPDXRef-archive CONTAINS STATIC_LINK | grep -v libcudart_static >"$work/listed"
+awk '{ sub(/:.*/, "", $2); print $2 }' $texts/VERSIONS | sort -u | diff - "$work/listed" || fail "the list of libraries differs from VERSIONS (<)"
+[ "$(listed SPDXRef-archive CONTAINS | wc -l)" = "$(find lib -type f | wc -l)" ] || fail "the list of libraries differs from lib/"
+[ "$(listed SPDXRef-wheel CONTAINS STATIC_LINK)" = "$(listed SPDXRef-archive CONTAINS STATIC_LINK)" ] || fail "the wheel's list of libraries differs from the archive's"
+for package in "$work/first"/*.deb "$work/first"/*.xz "$work/first"/*.whl; do
+    grep -q "$(sha256sum "$package" | cut -c1-64)" "$work/first"/*.spdx.json || fail "the list of libraries has another sum of $(basename "$package")"
+done
+
 dpkg-deb -f "$work/first"/*.deb Depends >"$work/depends"
 for package in libdnnl2 libcsv3 libc6; do
     grep -q "$package" "$work/depends" || fail "the .deb does not depend on $package"
