@@ -10,6 +10,7 @@
 #include "config/run_place.h"
 #include "format/manifest.h"
 #include "persist/run_folder.h"
+#include "persist/trajectory_log.h"
 #include "state/checkpoint.h"
 #include "train/next_commands.h"
 
@@ -130,6 +131,17 @@ std::string memory_text(const RunStatus& status) {
                        status.planned_bytes ? fmt::format(", {} planned", format_bytes(*status.planned_bytes)) : "");
 }
 
+// A working store lies elsewhere, and may not be there any more: --resume will tell.
+bool has_state_left(FileSystem& files, const RunStatus& status) {
+    if (!status.checkpoints.empty() || files.exists(path_in(status.folder, kTrajectoryName))) return true;
+    try {
+        const std::vector<std::string> drive = values_in_run(files, status.folder, "ssd_dir");
+        return !drive.empty() && drive.front() != "null";
+    } catch (const Error&) {
+        return true;  // a run.yaml that cannot be read, of which --resume says more
+    }
+}
+
 }  // namespace
 
 std::string_view run_phase_name(RunPhase phase) {
@@ -163,6 +175,7 @@ RunStatus read_run_status(FileSystem& files, const std::string& run_folder) {
     if (trains) status.phase = RunPhase::training;
     if (!trains) status.eta_seconds.reset();
     for (const CheckpointPlace& place : list_checkpoints(files, run_folder)) status.checkpoints.push_back(place.step);
+    status.may_resume = has_state_left(files, status);
     return status;
 }
 
@@ -200,7 +213,8 @@ std::string run_status_text(const RunStatus& status) {
         add_line(text, "checkpoints", fmt::format("of step {}", fmt::join(status.checkpoints, ", ")));
     if (status.has_final) add_line(text, "final", path_in(status.folder, kFinalName));
     const bool goes_on = status.phase == RunPhase::stopped || status.phase == RunPhase::killed;
-    if (goes_on) add_line(text, "continue", resume_command(status.folder));
+    if (goes_on && status.may_resume) add_line(text, "continue", resume_command(status.folder));
+    if (goes_on && !status.may_resume) add_line(text, "begin again", overwrite_command(status.folder));
     return text;
 }
 

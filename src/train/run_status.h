@@ -36,6 +36,7 @@ struct RunStatus {
     std::optional<int64_t> ram_bytes, planned_bytes;  // the most until now; as planned
     std::vector<int64_t> checkpoints;                 // steps, rising
     bool has_final = false;
+    bool may_resume = false;  // it has saved something, or keeps its state on a drive
 };
 
 // UserError(usage) where the folder is no run's.

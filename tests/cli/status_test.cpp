@@ -79,6 +79,9 @@ TEST(Status, OfARunThatIsOverFailedOrWasKilled) {
     process.send(SIGKILL);
     process.wait();
     EXPECT_EQ(status_of(sandbox, sandbox.out())["state"], "killed");
+    const std::string nothing_saved = must_succeed(sandbox.windlass({"status", sandbox.out()})).out;
+    EXPECT_THAT(nothing_saved, HasSubstr(" --overwrite\n"));
+    EXPECT_THAT(nothing_saved, testing::Not(HasSubstr("--resume")));
     EXPECT_EQ(run(sandbox.windlass({"status", sandbox.out(), "--follow"})).code, 143);
 
     const Json runs = json_of(sandbox.windlass({"runs", sandbox.path(), "--json"}))["runs"];
