@@ -47,4 +47,9 @@ echo second >dist/windlass_1_amd64.deb
 ! "$root/tools/sign-packages" key dist >log 2>&1 || fail "a file that SHA256SUMS does not know is signed"
 ! "$root/tools/sign-packages" none dist >log 2>&1 || fail "no key signs"
 grep -q 'Try: ' log || fail "without a key it says: $(cat log)"
+
+# A folder with anything else in it is left alone by tools/package, which replaces what it made before.
+echo mine >dist/thesis.txt
+! "$root/tools/package" --to "$PWD/dist" >log 2>&1 || fail "packages go into a folder that has other files"
+grep -q 'thesis.txt' log && [ -e dist/thesis.txt ] && [ -e dist/SHA256SUMS ] || fail "of a folder with other files it says: $(cat log)"
 exit $failed

@@ -87,7 +87,7 @@ TEST(ComingFrom, ThePageHasTheTablesOfConfigFrom) {
     EXPECT_EQ(page_text(), expected(page)) << "WINDLASS_WRITE_DOCS=1 unit_train writes it anew";
 }
 
-// The second column of every row names keys of ours, whoever wrote the row.
+// The second column of each row names keys of ours, in rows that were written by hand too.
 TEST(ComingFrom, ItsKeysExist) {
     std::istringstream lines(page_text());
     int rows = 0;
