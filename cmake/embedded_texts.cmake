@@ -3,31 +3,32 @@
 #
 #   windlass_embed(<target> <function> <folder> <suffix> <header>)
 #
-# defines std::span<const EmbeddedText> <function>(), which <header> declares: the files of <folder> that end in
-# <suffix>, sorted by name. An edited or added file configures again; the source is written anew only where it changed.
+# defines std::span<const EmbeddedText> <function>(), which <header> declares: the files of <folder>, of the project or
+# absolute, that end in <suffix>, sorted by name. An edited or added file configures again; the source is written anew only where it changed.
 function(windlass_embed target function folder suffix header)
-  file(GLOB paths CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*${suffix})
+  get_filename_component(at ${folder} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
+  file(GLOB paths CONFIGURE_DEPENDS ${at}/*${suffix})
   list(SORT paths)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${paths})
   set(entries "")
+  file(RELATIVE_PATH from ${PROJECT_SOURCE_DIR} ${at})
+  if(IS_ABSOLUTE ${folder})
+    set(from ${folder})
+  endif()
   foreach(path ${paths})
     get_filename_component(name ${path} NAME_WLE)
     file(READ ${path} text)
     string(APPEND entries "    {\"${name}\", R\"embedded(${text})embedded\"},\n")
   endforeach()
   set(generated ${CMAKE_BINARY_DIR}/generated/${function}_text.cpp)
-  set(source "// Made from ${folder} by cmake/embedded_texts.cmake.
+  set(source "// Made from ${from} by cmake/embedded_texts.cmake.
 #include \"${header}\"
 
 namespace windlass {
-namespace {
-
-constexpr EmbeddedText kTexts[] = {
-${entries}};
-
-}  // namespace
 
 std::span<const EmbeddedText> ${function}() {
+    static constexpr EmbeddedText kTexts[] = {
+${entries}    };
     return kTexts;
 }
 

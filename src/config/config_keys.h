@@ -65,6 +65,7 @@ struct ConfigKey {
     double max = std::numeric_limits<double>::infinity();
     std::string_view empty = "null";  // how an optional without a value is written: "auto", "null"
     Pairs pairs = Pairs::none;
+    bool names_files = false;  // files or folders; some of them may have another meaning too, such as a preset's name
 };
 
 std::span<const ConfigKey> config_keys();

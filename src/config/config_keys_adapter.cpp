@@ -14,7 +14,8 @@ std::vector<ConfigKey> adapter_keys() {
                  "(sparse projectors, docs/guide/lsp.md), or trainable_tokens (rows of single tokens); or a folder "
                  "with one, in peft's layout, to train further or "
                  "to evaluate (docs/guide/adapters.md)",
-         .aliases = {"adapter_name_or_path", "lora_model_dir", "finetuning_type"}},
+         .aliases = {"adapter_name_or_path", "lora_model_dir", "finetuning_type"},
+         .names_files = true},
         {.name = "lora_r",
          .resume = OnResume::refused,
          .field = &Config::lora_r,

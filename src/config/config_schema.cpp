@@ -107,30 +107,13 @@ Json text_or_null(const std::string& text) {
     return text.empty() ? Json() : Json(text);
 }
 
-Json default_of(const ConfigKey& key) {
-    static const Config kDefaults;
-    return std::visit(KeyTypes{
-                          [&](std::string Config::*field) -> Json {
-                              return key.choices.empty() ? text_or_null(kDefaults.*field)
-                                                         : choice_value(kDefaults.*field);
-                          },
-                          [](ByteLimit Config::*field) { return text_or_null((kDefaults.*field).text); },
-                          [&]<typename Number>(std::optional<Number> Config::*field) -> Json {
-                              if (kDefaults.*field) return *(kDefaults.*field);
-                              return key.empty == "null" ? Json() : Json(key.empty);
-                          },
-                          [](double Config::*field) { return bound(kDefaults.*field); },
-                          [](auto field) -> Json { return kDefaults.*field; },
-                      },
-                      key.field);
-}
-
 Json property_of(const ConfigKey& key, const std::vector<std::string>& suggested) {
     Json schema = {
         {"description", key.unit.empty() ? std::string(key.help) : fmt::format("{} ({})", key.help, key.unit)}};
     schema.update(type_schema(key));
-    schema["default"] = default_of(key);
+    schema["default"] = config_value_json(key, Config());
     if (!suggested.empty()) schema["examples"] = suggested;
+    if (key.names_files) schema["format"] = "path";
     schema["group"] = key.group;
     if (!key.aliases.empty()) schema["aliases"] = key.aliases;
     schema["verbs"] = verbs_of_readers(readers_of_key(key.name));
@@ -138,6 +121,31 @@ Json property_of(const ConfigKey& key, const std::vector<std::string>& suggested
 }
 
 }  // namespace
+
+Json config_value_json(const ConfigKey& key, const Config& config) {
+    return std::visit(KeyTypes{
+                          [&](std::string Config::*field) -> Json {
+                              return key.choices.empty() ? text_or_null(config.*field) : choice_value(config.*field);
+                          },
+                          [&](ByteLimit Config::*field) { return text_or_null((config.*field).text); },
+                          [&]<typename Number>(std::optional<Number> Config::*field) -> Json {
+                              if (config.*field) return *(config.*field);
+                              return key.empty == "null" ? Json() : Json(key.empty);
+                          },
+                          [&](double Config::*field) { return bound(config.*field); },
+                          [&](auto field) -> Json { return config.*field; },
+                      },
+                      key.field);
+}
+
+Json changed_settings_json(const Config& config) {
+    static const Config kDefaults;
+    Json settings = Json::object();
+    for (const ConfigKey& key : config_keys())
+        if (config_value_text(key, config) != config_value_text(key, kDefaults))
+            settings[std::string(key.name)] = config_value_json(key, config);
+    return settings;
+}
 
 Json config_schema(const SuggestedValues& suggested) {
     Json properties = Json::object();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "config/config_keys.h"
 
 namespace windlass {
 
@@ -16,5 +17,10 @@ using SuggestedValues = std::function<std::vector<std::string>(std::string_view 
 // Draft 2020-12. It accepts nothing but what the program reads, in one spelling of each value: true, not yes, and no
 // number in quotes. Keys have three more words, which editors ignore: group, aliases, verbs (those that read it).
 Json config_schema(const SuggestedValues& suggested);
+
+// A key's value as the schema types it.
+Json config_value_json(const ConfigKey& key, const Config& config);
+// The keys whose values differ from their defaults, with these.
+Json changed_settings_json(const Config& config);
 
 }  // namespace windlass

@@ -1,6 +1,8 @@
 #include "schedule/trace.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace windlass {
 namespace {
@@ -86,6 +88,25 @@ std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Sche
             return std::string(host_name(schedule.hosts[payload]));
     }
     return "?";
+}
+
+std::vector<TraceTask> longest_tasks(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule,
+                                     std::span<const TaskSpan> spans, size_t count) {
+    WINDLASS_CHECK(spans.size() == schedule.tasks.size(), "{} spans for {} tasks", spans.size(), schedule.tasks.size());
+    const auto seconds_of = [&](size_t task) { return spans[task].end_s - spans[task].start_s; };
+    std::vector<size_t> order;
+    for (size_t task = 0; task < spans.size(); ++task)
+        if (seconds_of(task) > 0) order.push_back(task);
+    if (order.size() > count) {
+        std::ranges::stable_sort(order, std::greater(), seconds_of);
+        order.resize(count);
+        std::ranges::sort(order);
+    }
+    std::vector<TraceTask> tasks;
+    for (const size_t task : order)
+        tasks.push_back({schedule.tasks[task].lane, spans[task].start_s, seconds_of(task),
+                         task_name(model, set, schedule, schedule.tasks[task])});
+    return tasks;
 }
 
 void Trace::add_event(std::string event) {

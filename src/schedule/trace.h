@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/spec.h"
 #include "schedule/schedule.h"
@@ -14,6 +15,16 @@ namespace windlass {
 
 // "forward layers.3 micro 1", "read state layers.2", "update layers.2".
 std::string task_name(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule, const Task& task);
+
+// A task that took time, as a picture shows it.
+struct TraceTask {
+    int lane = 0;
+    double start_s = 0, seconds = 0;
+    std::string name;
+};
+// The longest ones, at most so many, in the order of the schedule. `spans` are parallel to its tasks.
+std::vector<TraceTask> longest_tasks(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule,
+                                     std::span<const TaskSpan> spans, size_t count);
 
 // Collects steps; each is a process of its own in the viewer, beginning at zero, so that steps can be held side by
 // side.

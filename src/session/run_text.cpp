@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "method/forward_only/materialize.h"
 #include "method/phase.h"
+#include "schedule/trace.h"
 
 namespace windlass {
 namespace {
@@ -276,6 +277,23 @@ Json step_json(const Session& session) {
             {"down_bytes", step.demand.down_bytes},
             {"disk_read_bytes", step.demand.disk_read_bytes},
             {"disk_write_bytes", step.demand.disk_write_bytes}};
+}
+
+Json lanes_json(const Session& session) {
+    constexpr size_t kTasksMax = 4000;
+    const Schedule& schedule = leading_schedule(session.planned.schedules);
+    Json lanes = Json::array();
+    for (const auto& lane : schedule.lanes) lanes.push_back({{"lane", lane_name(lane.kind)}, {"tasks", Json::array()}});
+    double seconds = 0;
+    for (const TraceTask& task :
+         longest_tasks(session.model, session.planned.schedules, schedule, session.planned.step.tasks, kTasksMax)) {
+        seconds = std::max(seconds, task.start_s + task.seconds);
+        lanes[static_cast<size_t>(task.lane)]["tasks"].push_back(
+            {{"name", task.name}, {"start", task.start_s}, {"seconds", task.seconds}});
+    }
+    return {{"title", fmt::format("{}, predicted for {}", schedule.name, session.machine.name)},
+            {"seconds", seconds},
+            {"lanes", lanes}};
 }
 
 Json plan_json(const Session& session, const Json& advice, const Json& compared) {

@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "app/cli/chat.h"
-#include "app/cli/failure.h"
+#include "base/failure_json.h"
 #include "base/json.h"
 #include "base/units.h"
 

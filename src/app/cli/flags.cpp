@@ -75,6 +75,7 @@ void add_config_verbs(CLI::App& app, Arguments& args) {
         ->check(CLI::Range(0.0, 1e6));
     plan->add_flag("--no-plan-cache", args.plan.no_plan_cache, "Search again, even if a plan is kept");
     plan->add_option("--trace", args.plan.trace, "Write the predicted step as a Chrome trace")->type_name("FILE");
+    plan->add_flag("--lanes", args.plan.lanes, "With --json=lines: the predicted step's tasks, as an event");
     CLI::App* train = add_verb(app, args, "train");
     takes_config(train);
     takes_download(train, args.train.download);
@@ -192,6 +193,12 @@ void add_text_verbs(CLI::App& app, Arguments& args) {
     completion->add_option("shell", args.completion.shell, "bash, zsh or fish")
         ->required()
         ->check(one_of("completion", {"bash", "zsh", "fish"}));
+    CLI::App* ui = add_verb(app, args, "ui");
+    ui->add_option("--root", args.ui.root, "Folder that the page may read and write in [.]");
+    ui->add_option("--also", args.ui.others, "Another folder that it may use, such as one with models; may be repeated")
+        ->allow_extra_args(false);
+    ui->add_option("--port", args.ui.port, "Port on 127.0.0.1; 0: 7877, or the next that is free [0]")
+        ->check(CLI::Range(0, 65535));
     add_verb(app, args, "version")
         ->add_flag("--licences,--licenses", args.version.licences, "Print the licences of the libraries instead");
 }

@@ -30,6 +30,7 @@ struct Arguments {
     DoctorArgs doctor;
     ConfigArgs config;
     CompletionArgs completion;
+    UiArgs ui;
     VersionArgs version;
 };
 

@@ -47,6 +47,7 @@ ExitCode dispatch(const CLI::App& app, Arguments& args, VerbOutput& out, LogFile
     if (name == "doctor") return run_doctor(args.doctor, out);
     if (name == "config") return verb->got_subcommand("schema") ? run_config_schema(out) : run_config(args.config, out);
     if (name == "completion") return run_completion(args.completion, outline_of(app), out);
+    if (name == "ui") return run_ui(args.ui, out);
     return run_version(args.version, out);
 }
 

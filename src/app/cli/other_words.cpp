@@ -21,7 +21,7 @@ constexpr std::string_view kMerge = "windlass export RUN --to FOLDER";
 constexpr std::string_view kLogs = "windlass status RUN --follow, or tail -f RUN/log.txt";
 constexpr std::string_view kDownload = "hf download MODEL";
 constexpr std::string_view kCalibrate = "windlass doctor";
-constexpr std::string_view kNoPage = "there is no page to watch a run in yet";
+constexpr std::string_view kPage = "windlass ui";
 constexpr std::string_view kNoHub = "Windlass reads the Hugging Face cache and opens no connection";
 
 constexpr OtherVerb kOtherVerbs[] = {
@@ -29,7 +29,7 @@ constexpr OtherVerb kOtherVerbs[] = {
     {"server", kServe},
     {"api", kServe},
     {"webchat", kServe},
-    {"webui", kServe},
+    {"webui", kPage},
     {"talk", kAnswerVerbs},
     {"infer", kAnswerVerbs},
     {"inference", kAnswerVerbs},
@@ -55,10 +55,10 @@ constexpr OtherVerb kOtherVerbs[] = {
     {"resume", "windlass train RUN/run.yaml --resume"},
     {"continue", "windlass train RUN/run.yaml --resume"},
     {"stop", "Ctrl-C in the run's terminal, or kill -INT PID: it finishes the step and saves"},
-    {"ui", kLogs, kNoPage},
-    {"gui", kLogs, kNoPage},
-    {"web", kLogs, kNoPage},
-    {"dashboard", kLogs, kNoPage},
+    {"gui", kPage},
+    {"web", kPage},
+    {"page", kPage},
+    {"dashboard", kPage},
     {"tensorboard", "tensorboard --logdir RUN"},
     {"list", "windlass runs"},
     {"ps", "windlass runs"},

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "app/cli/failure.h"
 #include "app/cli/words.h"
+#include "base/failure_json.h"
 #include "base/json.h"
 #include "base/log.h"
 

@@ -24,6 +24,7 @@ namespace {
 
 constexpr EventKind kMethod{.name = "method"};
 constexpr EventKind kCheaper{.name = "cheaper"};
+constexpr EventKind kLanes{.name = "lanes"};
 
 void write_trace(const std::string& path, const Session& session) {
     const Schedule& schedule = leading_schedule(session.planned.schedules);
@@ -152,6 +153,7 @@ ExitCode run_plan(const PlanArgs& args, VerbOutput& out) {
     // Many plans are compared with this one, so it is shown before.
     if (out.is_text()) print_result(plan_text(session));
     out.tell(kPlanEvent, plan_json(session, Json(), Json()));
+    if (args.lanes) out.tell(kLanes, lanes_json(session));
     if (args.alone) {
         if (out.is_text())
             print_result(kFits);

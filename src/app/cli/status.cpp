@@ -6,6 +6,8 @@
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/json.h"
+#include "config/config.h"
+#include "config/config_schema.h"
 #include "config/run_place.h"
 #include "session/run_text.h"
 #include "train/run_status.h"
@@ -33,6 +35,16 @@ ExitCode code_of(const RunStatus& status) {
     return status.code.value_or(status.phase == RunPhase::done ? ExitCode::ok : ExitCode::terminated);
 }
 
+// Those of the run that differ from their defaults; none where its run.yaml cannot be read.
+Json with_settings(Json status, const std::string& folder) {
+    try {
+        const std::vector<ConfigEntry> entries = read_config_file(real_files(), config_file_of(real_files(), folder));
+        status["settings"] = changed_settings_json(make_config({.file = entries}, ConfigUse::train).config);
+    } catch (const Error&) {
+    }
+    return status;
+}
+
 std::string loss_of(const std::optional<double>& loss) {
     return loss ? fmt::format("{:.4f}", *loss) : "";
 }
@@ -44,7 +56,7 @@ ExitCode run_status(const StatusArgs& args, VerbOutput& out) {
     const RunStatus status = args.follow ? follow(folder, out) : read_run_status(real_files(), folder);
     const ExitCode code = args.follow ? code_of(status) : ExitCode::ok;
     if (out.is_text() && !args.follow) print_result(run_status_text(status));
-    if (!out.is_text()) out.result(run_status_json(status), code);
+    if (!out.is_text()) out.result(with_settings(run_status_json(status), folder), code);
     return code;
 }
 

@@ -53,6 +53,15 @@ constexpr VerbText kTexts[] = {
      .usage = "[FOLDER] [flags]",
      .examples = "  windlass runs\n"
                  "  windlass runs runs --json\n"},
+    {.verb = "ui",
+     .sentence = "Shows runs, plans and models on a page in a browser, on this machine alone.",
+     .usage = "[flags]",
+     .more = "It prints the page's address, whose last part is a token: whoever has it can start runs as you. Ctrl-C "
+             "ends the page; runs go on.",
+     .examples = "  windlass ui\n"
+                 "  windlass ui --root ~/work --also /data/models\n",
+     .notes = "The page reads and writes in the root's folder alone, in the folders that --also names, and in the "
+              "Hugging Face cache. From another machine: ssh -L 7877:127.0.0.1:7877 HOST."},
     {.verb = "eval",
      .sentence = "Measures the loss of a model over rows, or its answers to a task.",
      .usage = "MODEL --data ROWS [run.yaml] [key=value ...]",

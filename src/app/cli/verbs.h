@@ -25,6 +25,7 @@ struct PlanArgs {
     bool alone = false;           // nothing is compared with it
     double compare_seconds = 20;  // that the comparison may take; 0: as long as it takes
     bool no_plan_cache = false;
+    bool lanes = false;  // an event has the predicted step's tasks
     bool download = false;
 };
 ExitCode run_plan(const PlanArgs& args, VerbOutput& out);
@@ -143,6 +144,13 @@ ExitCode run_completion(const CompletionArgs& args, const Outline& outline, Verb
 
 // The page of a verb in the form of man(1); of the program if the verb is empty.
 ExitCode run_man_page(const std::string& verb, const Outline& outline);
+
+struct UiArgs {
+    std::string root = ".";
+    std::vector<std::string> others;
+    int port = 0;
+};
+ExitCode run_ui(const UiArgs& args, VerbOutput& out);
 
 struct VersionArgs {
     bool licences = false;  // of the libraries alone

@@ -1,4 +1,4 @@
-// failure.h: an error as JSON, for programs.
+// failure_json.h: an error as JSON, for programs.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "app/cli/failure.h"
+#include "base/failure_json.h"
 
 #include <algorithm>
 #include <string_view>

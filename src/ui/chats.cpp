@@ -1,0 +1,114 @@
+#include "ui/chats.h"
+
+#include <algorithm>
+
+#include "ui/guard.h"
+
+namespace windlass {
+namespace {
+
+constexpr size_t kChatsMax = 4;
+constexpr std::chrono::minutes kChatIdleTime(15);
+
+std::string chat_line(const std::string& id) {
+    const Json line = {{"event", "chat"}, {"id", id}};
+    return line.dump() + "\n";
+}
+
+}  // namespace
+
+struct Chats::Chat {
+    ~Chat() { child->end(); }
+    std::shared_ptr<ChildProcess> child;
+    bool is_busy = true;  // until it is ready
+    Clock::time_point used = Clock::now();
+};
+
+Chats::Chat& Chats::find(const std::string& id) {
+    const auto found = chats_.find(id);
+    if (found == chats_.end()) throw HttpRefusal(404, "chat", "there is no conversation {}", id);
+    return *found->second;
+}
+
+void Chats::make_room() {
+    if (chats_.size() < kChatsMax) return;
+    const auto oldest = std::ranges::min_element(
+        chats_, {}, [](const auto& each) { return std::pair(each.second->is_busy, each.second->used); });
+    if (oldest->second->is_busy)
+        throw HttpRefusal(429, "chat", "{} conversations are busy; no more are begun", chats_.size());
+    chats_.erase(oldest);
+}
+
+Task<> Chats::begin(HttpExchange& exchange, Words words) {
+    make_room();
+    const std::string id = make_token();
+    const auto chat = std::make_shared<Chat>();
+    words.emplace_back("--json=lines");
+    chat->child = verbs_.start(words, true);
+    chats_[id] = chat;
+    asio::co_spawn(
+        context_, [this, id]() -> Task<> { co_await end_when_idle(id); }, asio::detached);
+    bool is_ready = false;
+    try {
+        co_await exchange.begin_parts("application/x-ndjson");
+        exchange.when_gone([chat] { chat->child->end(); });
+        co_await exchange.send_part(chat_line(id));
+        is_ready = co_await pass_events(exchange, *chat->child, words_of("ready"));
+        if (!is_ready) co_await exchange.send_part(silent_end_line());
+    } catch (const HttpGone&) {
+        chats_.erase(id);
+        throw;
+    }
+    chat->is_busy = false;
+    if (!is_ready) chats_.erase(id);
+}
+
+Task<> Chats::say(HttpExchange& exchange, std::string id) {
+    if (find(id).is_busy) throw HttpRefusal(429, "chat", "the conversation is writing an answer");
+    const std::shared_ptr<Chat> chat = chats_[id];
+    const std::string line = body_of(exchange).dump(-1, ' ', false, Json::error_handler_t::replace);
+    chat->is_busy = true;
+    chat->used = Clock::now();
+    co_await exchange.begin_parts("application/x-ndjson");
+    bool client_is_here = true, is_over = !co_await chat->child->write_line(line);
+    exchange.when_gone([chat] { chat->child->interrupt(); });
+    for (bool has_answered = false; !is_over && !has_answered;) {
+        const std::optional<std::string> told = co_await chat->child->read_line();
+        is_over = !told;
+        if (is_over) break;
+        const std::string_view event = event_of(*told);
+        has_answered = event == "answer" || event == "obeyed" || event == "refused";
+        try {  // what a client that left does not take is read all the same
+            if (client_is_here) co_await exchange.send_part(*told + "\n");
+        } catch (const HttpGone&) {
+            client_is_here = false;
+        }
+    }
+    chat->is_busy = false;
+    chat->used = Clock::now();
+    if (is_over) chats_.erase(id);
+    if (!client_is_here) throw HttpGone();
+    if (is_over) co_await exchange.send_part(silent_end_line());
+}
+
+void Chats::interrupt(const std::string& id) {
+    if (Chat& chat = find(id); chat.is_busy) chat.child->interrupt();
+}
+
+void Chats::end(const std::string& id) {
+    find(id);
+    chats_.erase(id);
+}
+
+Task<> Chats::end_when_idle(std::string id) {
+    for (;;) {
+        co_await pause(std::chrono::minutes(1));
+        const auto found = chats_.find(id);
+        if (found == chats_.end()) co_return;
+        if (found->second->is_busy || Clock::now() - found->second->used < kChatIdleTime) continue;
+        chats_.erase(found);
+        co_return;
+    }
+}
+
+}  // namespace windlass

@@ -1,0 +1,211 @@
+#include "ui/verbs.h"
+
+#include <algorithm>
+
+#include "base/failure_json.h"
+
+namespace windlass {
+namespace {
+
+constexpr size_t kResultBytesMax = 8 << 20;
+constexpr size_t kWordBytesMax = 100 << 10;  // the kernel takes 128 KiB
+constexpr int kAnswersMax = 16;
+
+bool is_key(std::string_view key) {
+    return !key.empty() && std::ranges::all_of(key, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    });
+}
+
+// Of a key whose value is one name, several, or names with values.
+void check_files(const Root& root, const Json& value, const std::string& key) {
+    if (value.is_string() && !value.get_ref<const std::string&>().empty())
+        root.checked(value.get_ref<const std::string&>(), key);
+    if (value.is_array())
+        for (const Json& each : value) check_files(root, each, key);
+    if (value.is_object())
+        for (const auto& [name, each] : value.items()) {
+            root.checked(name, key);
+            check_files(root, each, key);
+        }
+}
+
+std::string dump(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// A value as a word of the command line takes it: texts bare, but one in brackets would be read as a list; what holds
+// names with values as a list of "name=value".
+std::string word_of_value(const Json& value) {
+    if (value.is_string() && !value.get_ref<const std::string&>().starts_with('[')) return value.get<std::string>();
+    if (value.is_string()) return dump(Json::array({value}));
+    if (!value.is_object()) return dump(value);
+    Json pairs = Json::array();
+    for (const auto& [name, each] : value.items())
+        for (const Json& one : each.is_array() ? each : Json::array({each}))
+            pairs.push_back(name + "=" + word_of_value(one));
+    return dump(pairs);
+}
+
+// The status of an answer whose verb failed: the request's fault, the model's or the rows', or the machine's.
+int status_of(int code) {
+    if (code == static_cast<int>(ExitCode::usage)) return 400;
+    return code == static_cast<int>(ExitCode::internal) || code == static_cast<int>(ExitCode::storage) ? 500 : 422;
+}
+
+// Counts an answer while it is made.
+class Turn {
+  public:
+    explicit Turn(int& count) : count_(count) { ++count_; }
+    ~Turn() { --count_; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+  private:
+    int& count_;
+};
+
+// Ends a child, or leaves it to itself, whatever ended the answer.
+class Custody {
+  public:
+    Custody(std::shared_ptr<ChildProcess> child, bool outlives) : child_(std::move(child)), outlives_(outlives) {}
+    ~Custody() {
+        if (outlives_)
+            ChildProcess::drain(child_);
+        else
+            child_->end();
+    }
+    Custody(const Custody&) = delete;
+    Custody& operator=(const Custody&) = delete;
+
+  private:
+    const std::shared_ptr<ChildProcess> child_;
+    const bool outlives_;
+};
+
+template <typename Is>
+const Json* member(const Json& body, const char* key, const Is& is, const char* expected) {
+    const auto found = body.find(key);
+    if (found == body.end() || found->is_null()) return nullptr;
+    if (!is(*found)) throw HttpRefusal(400, key, "{} was expected", expected);
+    return &*found;
+}
+
+}  // namespace
+
+std::string_view event_of(std::string_view line) {
+    constexpr std::string_view kHead = R"({"event":")";
+    if (!line.starts_with(kHead)) return "";
+    return line.substr(kHead.size(), line.find('"', kHead.size()) - kHead.size());
+}
+
+std::string text_member(const Json& body, const char* key, const std::string& absent) {
+    const Json* found = member(
+        body, key, [](const Json& each) { return each.is_string(); }, "a text");
+    return found == nullptr ? absent : found->get<std::string>();
+}
+
+double number_member(const Json& body, const char* key, double absent) {
+    const Json* found = member(
+        body, key, [](const Json& each) { return each.is_number(); }, "a number");
+    return found == nullptr ? absent : found->get<double>();
+}
+
+bool flag_member(const Json& body, const char* key) {
+    const Json* found = member(
+        body, key, [](const Json& each) { return each.is_boolean(); }, "true or false");
+    return found != nullptr && found->get<bool>();
+}
+
+Json body_of(const HttpExchange& exchange) {
+    Json body;
+    try {
+        body = parse_json(exchange.body(), "body", ExitCode::usage);
+    } catch (const UserError& error) {
+        throw HttpRefusal(400, "body", "is not JSON: {}", error.what());
+    }
+    if (!body.is_object()) throw HttpRefusal(400, "body", "is no JSON object");
+    return body;
+}
+
+Task<> Verbs::read_schema() {
+    if (!schema_text_.empty()) co_return;
+    VerbResult printed = co_await result(words_of("config", "schema"));
+    const Json schema = parse_json(printed.text, "schema", ExitCode::internal);
+    for (const auto& [key, property] : schema["schema"]["properties"].items())
+        if (property.value("format", "") == "path") keys_of_files_.insert(key);
+    // An alias is read as its key.
+    for (const auto& [key, property] : schema["schema"]["properties"].items()) {
+        const std::string target = property.value("$ref", "");
+        if (keys_of_files_.contains(target.substr(target.rfind('/') + 1))) keys_of_files_.insert(key);
+    }
+    schema_text_ = std::move(printed.text);
+}
+
+Task<std::string> Verbs::schema_text() {
+    co_await read_schema();
+    co_return schema_text_;
+}
+
+Task<Words> Verbs::setting_words(const Json& settings) {
+    if (!settings.is_object()) throw HttpRefusal(400, "settings", "an object of keys and values was expected");
+    co_await read_schema();
+    Words words;
+    for (const auto& [key, value] : settings.items()) {
+        if (!is_key(key)) throw HttpRefusal(400, "settings", "\"{}\" is no key", key);
+        if (keys_of_files_.contains(key)) check_files(root_, value, key);
+        words.push_back(key + "=" + word_of_value(value));
+        if (words.back().size() > kWordBytesMax) throw HttpRefusal(400, key, "the value is longer than 100 KiB");
+    }
+    co_return words;
+}
+
+std::shared_ptr<ChildProcess> Verbs::start(const Words& words, bool takes_input) const {
+    return std::make_shared<ChildProcess>(context_, words, root_.folder(), takes_input);
+}
+
+Task<VerbResult> Verbs::result(Words words) const {
+    words.emplace_back("--json");
+    const std::shared_ptr<ChildProcess> child = start(words);
+    const Custody custody(child, false);
+    std::optional<std::string> text = co_await child->read_all(kResultBytesMax);
+    if (!text || text->empty()) throw HttpRefusal(500, words[0], "the process gave no result");
+    const Json json = parse_json(*text, words[0], ExitCode::internal);
+    const auto error = json.find("error");
+    const int status = error == json.end() ? 200 : status_of(error->value("code", 1));
+    co_return VerbResult{status, std::move(*text)};
+}
+
+Task<> Verbs::answer(HttpExchange& exchange, Words words, std::string_view last) {
+    if (answers_ >= kAnswersMax)
+        throw HttpRefusal(429, "page", "{} requests are being answered; no more are taken", answers_);
+    const Turn turn(answers_);
+    words.emplace_back("--json=lines");
+    const std::shared_ptr<ChildProcess> child = start(words);
+    const Custody custody(child, !last.empty());
+    co_await exchange.begin_parts("application/x-ndjson");
+    if (last.empty()) exchange.when_gone([child] { child->end(); });
+    Words ends = words_of("done", "stopped", "error");
+    if (!last.empty()) ends.emplace_back(last);
+    if (!co_await pass_events(exchange, *child, ends)) co_await exchange.send_part(silent_end_line());
+}
+
+Task<bool> pass_events(HttpExchange& exchange, ChildProcess& child, Words last) {
+    for (;;) {
+        std::optional<std::string> line = co_await child.read_line();
+        if (!line) co_return false;
+        *line += '\n';
+        co_await exchange.send_part(*line);
+        if (std::ranges::find(last, event_of(*line)) != last.end()) co_return true;
+    }
+}
+
+std::string silent_end_line() {
+    Json line = {{"event", "error"}};
+    line.update(failure_json(ExitCode::internal,
+                             "windlass: the process ended without a word. Try: the same command in a "
+                             "terminal, which shows its messages"));
+    return line.dump() + "\n";
+}
+
+}  // namespace windlass
