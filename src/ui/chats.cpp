@@ -15,6 +15,19 @@ std::string chat_line(const std::string& id) {
     return line.dump() + "\n";
 }
 
+Words answer_ends() {
+    return words_of("answer", "obeyed", "refused");
+}
+
+// Reads until one of these events; empty if the child ends before.
+Task<std::string> skip_events(ChildProcess& child, Words last) {
+    for (;;) {
+        const std::optional<std::string> line = co_await child.read_line();
+        if (!line) co_return "";
+        if (const auto found = std::ranges::find(last, event_of(*line)); found != last.end()) co_return *found;
+    }
+}
+
 }  // namespace
 
 struct Chats::Chat {
@@ -53,8 +66,8 @@ Task<> Chats::begin(HttpExchange& exchange, Words words) {
         co_await exchange.begin_parts("application/x-ndjson");
         exchange.when_gone([chat] { chat->child->end(); });
         co_await exchange.send_part(chat_line(id));
-        is_ready = co_await pass_events(exchange, *chat->child, words_of("ready"));
-        if (!is_ready) co_await exchange.send_part(silent_end_line());
+        const std::string last = co_await pass_events(exchange, *chat->child, words_of("ready"));
+        is_ready = last == "ready";
     } catch (const HttpGone&) {
         chats_.erase(id);
         throw;
@@ -68,27 +81,24 @@ Task<> Chats::say(HttpExchange& exchange, std::string id) {
     const std::shared_ptr<Chat> chat = chats_[id];
     const std::string line = body_of(exchange).dump(-1, ' ', false, Json::error_handler_t::replace);
     chat->is_busy = true;
-    chat->used = Clock::now();
-    co_await exchange.begin_parts("application/x-ndjson");
-    bool client_is_here = true, is_over = !co_await chat->child->write_line(line);
-    exchange.when_gone([chat] { chat->child->interrupt(); });
-    for (bool has_answered = false; !is_over && !has_answered;) {
-        const std::optional<std::string> told = co_await chat->child->read_line();
-        is_over = !told;
-        if (is_over) break;
-        const std::string_view event = event_of(*told);
-        has_answered = event == "answer" || event == "obeyed" || event == "refused";
-        try {  // what a client that left does not take is read all the same
-            if (client_is_here) co_await exchange.send_part(*told + "\n");
-        } catch (const HttpGone&) {
-            client_is_here = false;
-        }
+    bool client_is_here = true;
+    std::string last;
+    try {
+        co_await exchange.begin_parts("application/x-ndjson");
+        exchange.when_gone([chat] { chat->child->interrupt(); });
+        co_await chat->child->write_line(line);
+        last = co_await pass_events(exchange, *chat->child, answer_ends());
+    } catch (const HttpGone&) {
+        client_is_here = false;
+        chat->child->interrupt();
     }
+    // What a client that left does not take is read all the same: the next question begins with its own answer.
+    if (!client_is_here) last = co_await skip_events(*chat->child, answer_ends());
     chat->is_busy = false;
     chat->used = Clock::now();
-    if (is_over) chats_.erase(id);
+    const Words ends = answer_ends();
+    if (std::ranges::find(ends, last) == ends.end()) chats_.erase(id);
     if (!client_is_here) throw HttpGone();
-    if (is_over) co_await exchange.send_part(silent_end_line());
 }
 
 void Chats::interrupt(const std::string& id) {

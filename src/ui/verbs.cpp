@@ -1,6 +1,7 @@
 #include "ui/verbs.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/failure_json.h"
 
@@ -82,6 +83,17 @@ class Custody {
     const std::shared_ptr<ChildProcess> child_;
     const bool outlives_;
 };
+
+constexpr std::array kEnds = {"done", "stopped", "error"};
+
+// The event of a child that ended without a word.
+std::string silent_end_line() {
+    Json line = {{"event", "error"}};
+    line.update(failure_json(ExitCode::internal,
+                             "windlass: the process ended without a word. Try: the same command in a "
+                             "terminal, which shows its messages"));
+    return dump(line);
+}
 
 template <typename Is>
 const Json* member(const Json& body, const char* key, const Is& is, const char* expected) {
@@ -185,27 +197,19 @@ Task<> Verbs::answer(HttpExchange& exchange, Words words, std::string_view last)
     const Custody custody(child, !last.empty());
     co_await exchange.begin_parts("application/x-ndjson");
     if (last.empty()) exchange.when_gone([child] { child->end(); });
-    Words ends = words_of("done", "stopped", "error");
-    if (!last.empty()) ends.emplace_back(last);
-    if (!co_await pass_events(exchange, *child, ends)) co_await exchange.send_part(silent_end_line());
+    co_await pass_events(exchange, *child, words_of(last));
 }
 
-Task<bool> pass_events(HttpExchange& exchange, ChildProcess& child, Words last) {
+Task<std::string> pass_events(HttpExchange& exchange, ChildProcess& child, Words last) {
+    for (const char* each : kEnds) last.emplace_back(each);
     for (;;) {
         std::optional<std::string> line = co_await child.read_line();
-        if (!line) co_return false;
+        if (!line) line = silent_end_line();
         *line += '\n';
         co_await exchange.send_part(*line);
-        if (std::ranges::find(last, event_of(*line)) != last.end()) co_return true;
+        const auto found = std::ranges::find(last, event_of(*line));
+        if (found != last.end()) co_return *found;
     }
-}
-
-std::string silent_end_line() {
-    Json line = {{"event", "error"}};
-    line.update(failure_json(ExitCode::internal,
-                             "windlass: the process ended without a word. Try: the same command in a "
-                             "terminal, which shows its messages"));
-    return line.dump() + "\n";
 }
 
 }  // namespace windlass

@@ -65,9 +65,8 @@ class Verbs {
     int answers_ = 0;
 };
 
-// Passes on events until one of these names, which is passed on too; false if the child ended before.
-Task<bool> pass_events(HttpExchange& exchange, ChildProcess& child, Words last);
-// The event of a child that ended without a word.
-std::string silent_end_line();
+// Passes on the events of a child until one of these names, or one that ends every verb; that one is passed on too, and
+// is the result. A child that ends without such a word is told of as an error.
+Task<std::string> pass_events(HttpExchange& exchange, ChildProcess& child, Words last);
 
 }  // namespace windlass
