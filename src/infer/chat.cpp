@@ -40,9 +40,14 @@ bool ChatSession::undo() {
     return true;
 }
 
-ChatAnswer ChatSession::answer(const std::string& question, const std::function<bool(std::string_view)>& on_text) {
+ChatAnswer ChatSession::answer(const std::string& question, const OnText& on_text) {
     Json asked = *messages_;
     asked.push_back({{"role", "user"}, {"content", question}});
+    return answer_to(asked, options_, on_text);
+}
+
+ChatAnswer ChatSession::answer_to(const Json& messages, const ChatOptions& options, const OnText& on_text) {
+    Json asked = messages;
     const std::vector<int32_t> ids = chat_prompt_ids(format_, asked);
     ChatAnswer answer{.prompt_tokens = std::ssize(ids)};
     const int64_t room = std::min(options_.capacity, model_.context_length) - answer.prompt_tokens;
@@ -50,10 +55,10 @@ ChatAnswer ChatSession::answer(const std::string& question, const std::function<
         throw UserError(ExitCode::data, kConversation, "has {} tokens, of {} that there is room for", ids.size(),
                         options_.capacity)
             .hint("/undo, /reset, or a larger --max-length");
-    GenerateOptions generate = options_.generate;
+    GenerateOptions generate = options.generate;
     generate.max_new_tokens = std::min(generate.max_new_tokens, room);
     StreamDecoder decoder(format_.tokenizer(), /*skip_special=*/true);
-    StopText stop(options_.stops);
+    StopText stop(options.stops);
     bool goes_on = true;
     const auto take = [&](const std::string& text) {
         answer.text += text;

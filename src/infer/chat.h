@@ -28,6 +28,8 @@ struct ChatAnswer {
 
 class ChatSession {
   public:
+    using OnText = std::function<bool(std::string_view)>;
+
     // They outlive it. The engine was made with decode_requests for options.capacity.
     ChatSession(Engine& engine, const ChatFormat& format, ChatOptions options);
     ~ChatSession();
@@ -38,7 +40,11 @@ class ChatSession {
     bool undo();
     // The answer to a question; on_text gets its text as it comes and may end it by false. Throws UserError(data)
     // where the conversation grows longer than the capacity, and leaves it as it was.
-    ChatAnswer answer(const std::string& question, const std::function<bool(std::string_view)>& on_text);
+    ChatAnswer answer(const std::string& question, const OnText& on_text);
+    // The same of a whole conversation that another program keeps, which takes the place of this one: objects with
+    // "role" and "content", the last one a question. `options`: for this answer; the capacity stays.
+    ChatAnswer answer_to(const Json& messages, const ChatOptions& options, const OnText& on_text);
+    const ChatOptions& options() const { return options_; }
     // A row of training data: {"messages": [...]}.
     std::string row() const;
 

@@ -53,6 +53,7 @@ void add(Words& words, Texts&&... texts) {
 }
 
 constexpr std::array<std::string_view, 3> kDataVerbs = {"show", "stats", "check"};
+constexpr std::string_view kLines = "application/x-ndjson";
 constexpr std::array<const char*, 2> kExportWords = {"type", "dtype"};
 constexpr double kCompareSecondsMax = 600;
 
@@ -64,7 +65,8 @@ Api::Api(asio::io_context& context, const Root& root, Guard guard, UiSettings se
       guard_(std::move(guard)),
       verbs_(context, root),
       runs_(verbs_, root),
-      chats_(context, verbs_) {}
+      chats_(context, verbs_),
+      completions_(chats_, root) {}
 
 std::span<const Api::Route> Api::routes() {
     static constexpr std::array kRoutes = {
@@ -86,6 +88,8 @@ std::span<const Api::Route> Api::routes() {
         Route{"POST", "/api/chats/*", &Api::say},
         Route{"POST", "/api/chats/*/interrupt", &Api::interrupt_chat},
         Route{"DELETE", "/api/chats/*", &Api::end_chat},
+        Route{"GET", "/v1/models", &Api::list_models},
+        Route{"POST", "/v1/chat/completions", &Api::complete_chat},
     };
     return kRoutes;
 }
@@ -124,6 +128,10 @@ Task<> Api::show_file(HttpExchange& exchange) {
     co_await exchange.send(std::move(reply));
 }
 
+std::string Api::hub_cache() const {
+    return settings_.others.empty() ? "" : settings_.others.front();
+}
+
 Task<> Api::about(HttpExchange& exchange, Parts) {
     Json about;
     about["version"] = settings_.version;
@@ -132,7 +140,7 @@ Task<> Api::about(HttpExchange& exchange, Parts) {
 }
 
 Task<> Api::places(HttpExchange& exchange, Parts) {
-    Json found = places_json(root_, settings_.others.empty() ? "" : settings_.others.front());
+    Json found = places_json(root_, hub_cache());
     const std::string text = co_await verbs_.schema_text();
     const Json schema = parse_json(text, "schema", ExitCode::internal);
     found["machines"] = schema["schema"]["properties"]["machine"].value("examples", Json::array());
@@ -239,14 +247,22 @@ Task<> Api::begin_chat(HttpExchange& exchange, Parts) {
     add(words, "--temperature", fmt::format("{:g}", number_member(body, "temperature", 0)));
     add(words, "--max-new-tokens", fmt::format("{:.0f}", number_member(body, "max_new_tokens", 1024)));
     if (const std::string system = text_member(body, "system"); !system.empty()) add(words, "--system=" + system);
-    co_await chats_.begin(exchange, std::move(words));
+    const TakeEvent take = send_to(exchange);
+    co_await exchange.begin_parts(kLines);
+    co_await chats_.begin(std::move(words), take);
 }
 
 Task<> Api::say(HttpExchange& exchange, Parts parts) {
-    co_await chats_.say(exchange, parts[0]);
+    if (chats_.is_busy(parts[0])) throw HttpRefusal(429, "chat", "the conversation is writing an answer");
+    const std::string line = body_of(exchange).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const TakeEvent take = send_to(exchange);
+    co_await exchange.begin_parts(kLines);
+    exchange.when_gone([this, id = parts[0]] { chats_.interrupt(id); });
+    co_await chats_.say(parts[0], line, take);
 }
 
 Task<> Api::interrupt_chat(HttpExchange& exchange, Parts parts) {
+    chats_.is_busy(parts[0]);  // or 404
     chats_.interrupt(parts[0]);
     co_await exchange.send(reply_of(202));
 }
@@ -254,6 +270,15 @@ Task<> Api::interrupt_chat(HttpExchange& exchange, Parts parts) {
 Task<> Api::end_chat(HttpExchange& exchange, Parts parts) {
     chats_.end(parts[0]);
     co_await exchange.send(reply_of(204));
+}
+
+Task<> Api::list_models(HttpExchange& exchange, Parts) {
+    const Json places = places_json(root_, hub_cache());
+    co_await exchange.send(reply_with(openai_models(places["models"])));
+}
+
+Task<> Api::complete_chat(HttpExchange& exchange, Parts) {
+    co_await completions_.answer(exchange);
 }
 
 }  // namespace windlass

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "ui/chats.h"
+#include "ui/completions.h"
 #include "ui/guard.h"
 #include "ui/runs.h"
 #include "ui/ui.h"
@@ -45,6 +46,9 @@ class Api : public HttpHandler {
     Task<> say(HttpExchange& exchange, Parts parts);
     Task<> interrupt_chat(HttpExchange& exchange, Parts parts);
     Task<> end_chat(HttpExchange& exchange, Parts parts);
+    Task<> list_models(HttpExchange& exchange, Parts parts);
+    Task<> complete_chat(HttpExchange& exchange, Parts parts);
+    std::string hub_cache() const;
 
     const UiSettings settings_;
     const Root& root_;
@@ -52,6 +56,7 @@ class Api : public HttpHandler {
     Verbs verbs_;
     Runs runs_;
     Chats chats_;
+    Completions completions_;
 };
 
 }  // namespace windlass

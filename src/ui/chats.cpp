@@ -12,7 +12,7 @@ constexpr std::chrono::minutes kChatIdleTime(15);
 
 std::string chat_line(const std::string& id) {
     const Json line = {{"event", "chat"}, {"id", id}};
-    return line.dump() + "\n";
+    return line.dump();
 }
 
 Words answer_ends() {
@@ -37,7 +37,7 @@ struct Chats::Chat {
     Clock::time_point used = Clock::now();
 };
 
-Chats::Chat& Chats::find(const std::string& id) {
+Chats::Chat& Chats::find(const std::string& id) const {
     const auto found = chats_.find(id);
     if (found == chats_.end()) throw HttpRefusal(404, "chat", "there is no conversation {}", id);
     return *found->second;
@@ -52,7 +52,7 @@ void Chats::make_room() {
     chats_.erase(oldest);
 }
 
-Task<> Chats::begin(HttpExchange& exchange, Words words) {
+Task<std::string> Chats::begin(Words words, const TakeEvent& take) {
     make_room();
     const std::string id = make_token();
     const auto chat = std::make_shared<Chat>();
@@ -63,10 +63,8 @@ Task<> Chats::begin(HttpExchange& exchange, Words words) {
         context_, [this, id]() -> Task<> { co_await end_when_idle(id); }, asio::detached);
     bool is_ready = false;
     try {
-        co_await exchange.begin_parts("application/x-ndjson");
-        exchange.when_gone([chat] { chat->child->end(); });
-        co_await exchange.send_part(chat_line(id));
-        const std::string last = co_await pass_events(exchange, *chat->child, words_of("ready"));
+        co_await take(chat_line(id));
+        const std::string last = co_await pass_events(take, *chat->child, words_of("ready"));
         is_ready = last == "ready";
     } catch (const HttpGone&) {
         chats_.erase(id);
@@ -74,20 +72,18 @@ Task<> Chats::begin(HttpExchange& exchange, Words words) {
     }
     chat->is_busy = false;
     if (!is_ready) chats_.erase(id);
+    co_return is_ready ? id : "";
 }
 
-Task<> Chats::say(HttpExchange& exchange, std::string id) {
-    if (find(id).is_busy) throw HttpRefusal(429, "chat", "the conversation is writing an answer");
+Task<std::string> Chats::say(std::string id, std::string line, const TakeEvent& take) {
+    if (is_busy(id)) throw HttpRefusal(429, "chat", "the conversation is writing an answer");
     const std::shared_ptr<Chat> chat = chats_[id];
-    const std::string line = body_of(exchange).dump(-1, ' ', false, Json::error_handler_t::replace);
     chat->is_busy = true;
     bool client_is_here = true;
     std::string last;
     try {
-        co_await exchange.begin_parts("application/x-ndjson");
-        exchange.when_gone([chat] { chat->child->interrupt(); });
-        co_await chat->child->write_line(line);
-        last = co_await pass_events(exchange, *chat->child, answer_ends());
+        co_await chat->child->write_line(std::move(line));
+        last = co_await pass_events(take, *chat->child, answer_ends());
     } catch (const HttpGone&) {
         client_is_here = false;
         chat->child->interrupt();
@@ -99,10 +95,16 @@ Task<> Chats::say(HttpExchange& exchange, std::string id) {
     const Words ends = answer_ends();
     if (std::ranges::find(ends, last) == ends.end()) chats_.erase(id);
     if (!client_is_here) throw HttpGone();
+    co_return last;
+}
+
+bool Chats::is_busy(const std::string& id) const {
+    return find(id).is_busy;
 }
 
 void Chats::interrupt(const std::string& id) {
-    if (Chat& chat = find(id); chat.is_busy) chat.child->interrupt();
+    if (const auto found = chats_.find(id); found != chats_.end() && found->second->is_busy)
+        found->second->child->interrupt();
 }
 
 void Chats::end(const std::string& id) {

@@ -13,12 +13,16 @@ class Chats {
   public:
     Chats(asio::io_context& context, const Verbs& verbs) : context_(context), verbs_(verbs) {}
 
-    // Starts `windlass chat` with these words, and answers {"event":"chat","id"}, then what it says until it is ready.
-    // Of the four that there may be, the one that has been idle for longest ends for another.
-    Task<> begin(HttpExchange& exchange, Words words);
-    // Passes the request's body on as a line, and answers with what the conversation says to it. A client that leaves
-    // interrupts the answer. HttpRefusal: 404, and 429 while another answer is written.
-    Task<> say(HttpExchange& exchange, std::string id);
+    // Starts `windlass chat` with these words, and passes on what it tells until it is ready; the result is the
+    // conversation's id, or empty if it could not begin. Of the four that there may be, the one that has been idle for
+    // longest ends for another. HttpRefusal (429) if all are busy.
+    Task<std::string> begin(Words words, const TakeEvent& take);
+    // Sends a line, and passes on what the conversation tells until it has answered; the result is the name of the last
+    // event. A client that leaves (HttpGone) interrupts the answer. HttpRefusal: 404, and 429 while another answer is
+    // written.
+    Task<std::string> say(std::string id, std::string line, const TakeEvent& take);
+    bool has(const std::string& id) const { return chats_.contains(id); }
+    bool is_busy(const std::string& id) const;
     void interrupt(const std::string& id);
     void end(const std::string& id);
 
@@ -26,7 +30,7 @@ class Chats {
     struct Chat;
     using Clock = std::chrono::steady_clock;
 
-    Chat& find(const std::string& id);
+    Chat& find(const std::string& id) const;
     void make_room();
     Task<> end_when_idle(std::string id);
 

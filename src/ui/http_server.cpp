@@ -69,7 +69,8 @@ HttpHead head_of(const http::request_header<>& request) {
 }
 
 HttpReply error_reply(int status, ExitCode code, const std::string& message) {
-    const Json body = {{"error", failure_json(code, message)}};
+    Json body = {{"error", failure_json(code, message)}};
+    body["error"]["message"] = message;  // for clients of OpenAI's interface
     return {.status = status, .body = body.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
 }
 

@@ -197,16 +197,20 @@ Task<> Verbs::answer(HttpExchange& exchange, Words words, std::string_view last)
     const Custody custody(child, !last.empty());
     co_await exchange.begin_parts("application/x-ndjson");
     if (last.empty()) exchange.when_gone([child] { child->end(); });
-    co_await pass_events(exchange, *child, words_of(last));
+    const TakeEvent take = send_to(exchange);
+    co_await pass_events(take, *child, words_of(last));
 }
 
-Task<std::string> pass_events(HttpExchange& exchange, ChildProcess& child, Words last) {
+TakeEvent send_to(HttpExchange& exchange) {
+    return [&exchange](const std::string& line) -> Task<> { co_await exchange.send_part(line + "\n"); };
+}
+
+Task<std::string> pass_events(const TakeEvent& take, ChildProcess& child, Words last) {
     for (const char* each : kEnds) last.emplace_back(each);
     for (;;) {
         std::optional<std::string> line = co_await child.read_line();
         if (!line) line = silent_end_line();
-        *line += '\n';
-        co_await exchange.send_part(*line);
+        co_await take(*line);
         const auto found = std::ranges::find(last, event_of(*line));
         if (found != last.end()) co_return *found;
     }

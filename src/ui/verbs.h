@@ -65,8 +65,13 @@ class Verbs {
     int answers_ = 0;
 };
 
+// Takes an event's line, without its end.
+using TakeEvent = std::function<Task<>(const std::string& line)>;
+
 // Passes on the events of a child until one of these names, or one that ends every verb; that one is passed on too, and
-// is the result. A child that ends without such a word is told of as an error.
-Task<std::string> pass_events(HttpExchange& exchange, ChildProcess& child, Words last);
+// its name is the result. A child that ends without such a word is told of as an error.
+Task<std::string> pass_events(const TakeEvent& take, ChildProcess& child, Words last);
+// Takes events as parts of an answer, one on each line.
+TakeEvent send_to(HttpExchange& exchange);
 
 }  // namespace windlass

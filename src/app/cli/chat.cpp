@@ -120,7 +120,8 @@ class Chatting {
     }
 
     void answer(const std::string& question) {
-        const Reply reply = ask(engine_, chat_, question, print_prose);
+        const auto make = [&](const ChatSession::OnText& on_text) { return chat_.answer(question, on_text); };
+        const Reply reply = ask(engine_, make, print_prose);
         print_prose("\n");
         if (reply.end == ReplyEnd::length) log_info("note: the answer was cut; --max-new-tokens is the longest");
     }
@@ -133,13 +134,12 @@ class Chatting {
 
 }  // namespace
 
-Reply ask(Engine& engine, ChatSession& chat, const std::string& question,
-          const std::function<void(const std::string& text)>& on_text) {
+Reply ask(Engine& engine, const MakeAnswer& make, const std::function<void(const std::string& text)>& on_text) {
     RunControl control;
     const ControlledRun running(control, engine);
     const SignalScope signals(control);
     bool was_stopped = false;
-    ChatAnswer answer = chat.answer(question, [&](std::string_view text) {
+    ChatAnswer answer = make([&](std::string_view text) {
         on_text(std::string(text));
         was_stopped = control.wants_stop();
         return !was_stopped;

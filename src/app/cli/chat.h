@@ -22,8 +22,9 @@ struct Reply {
     ChatAnswer answer;
     ReplyEnd end = ReplyEnd::model;  // what ended it; Ctrl-C is an interrupt
 };
-Reply ask(Engine& engine, ChatSession& chat, const std::string& question,
-          const std::function<void(const std::string& text)>& on_text);
+// Makes an answer, whose text it gives away as it comes, until that says false.
+using MakeAnswer = std::function<ChatAnswer(const ChatSession::OnText& on_text)>;
+Reply ask(Engine& engine, const MakeAnswer& make, const std::function<void(const std::string& text)>& on_text);
 
 // Adds the conversation to a file, as a row of training data.
 void save_chat(const ChatSession& chat, const std::string& path);

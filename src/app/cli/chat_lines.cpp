@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "app/cli/chat.h"
+#include "app/cli/chat_request.h"
 #include "base/failure_json.h"
 #include "base/json.h"
 #include "base/units.h"
@@ -46,6 +47,7 @@ class LineChat {
         const Json json = parse_json(line, "line", ExitCode::usage);
         if (!json.is_object()) refuse();
         const std::string command = text_of(json, "command");
+        if (json.contains("messages")) return answer_to(json);
         if (command.empty()) return json.contains("content") ? answer(text_of(json, "content")) : refuse();
         obey(command, json);
         out_.tell(kObeyed, {{"command", command}});
@@ -82,7 +84,17 @@ class LineChat {
     }
 
     void answer(const std::string& question) {
-        const Reply reply = ask(engine_, chat_, question, [&](const std::string& text) {
+        tell_answer([&](const ChatSession::OnText& on_text) { return chat_.answer(question, on_text); });
+    }
+
+    void answer_to(const Json& json) {
+        const ChatOptions options = chat_options_of(json, chat_.options());
+        const Json messages = chat_messages_of(json);
+        tell_answer([&](const ChatSession::OnText& on_text) { return chat_.answer_to(messages, options, on_text); });
+    }
+
+    void tell_answer(const MakeAnswer& make) {
+        const Reply reply = ask(engine_, make, [&](const std::string& text) {
             if (!text.empty()) out_.tell(kTextEvent, {{"delta", text}});
         });
         const GenerateResult& result = reply.answer.result;
