@@ -67,8 +67,9 @@ windlass_put(${WINDLASS_DOC} windlass.schema.json)
 if(CMAKE_INSTALL_PREFIX MATCHES "/usr$")
   set(copyright "Windlass is licensed under the Apache License, version 2.0, which is in /usr/share/common-licenses/Apache-2.0.
 The texts that examples/quickstart learns from are in the public domain: examples/quickstart/README.md has their sources.
-The program contains code from the headers of the libraries below.\n")
-  foreach(package libcli11-dev libfmt-dev librandom123-dev libyaml-cpp-dev nlohmann-json3-dev)
+The program contains code from the headers of the libraries below, and the page's script Chart.js.\n")
+  file(GLOB boost RELATIVE /usr/share/doc /usr/share/doc/libboost1.*-dev)  # each release of Debian has another version
+  foreach(package libcli11-dev libfmt-dev libjs-chart.js librandom123-dev libyaml-cpp-dev nlohmann-json3-dev ${boost})
     if(EXISTS /usr/share/doc/${package}/copyright)
       file(READ /usr/share/doc/${package}/copyright text)
       string(APPEND copyright "\n======== ${package}\n\n${text}")

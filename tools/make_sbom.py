@@ -24,6 +24,8 @@ import urllib.parse
 
 # Debian's source package: the name in `windlass version --licences`.
 NAMES = {
+    "boost1.74": "Boost",
+    "boost1.83": "Boost",
     "cli11": "CLI11",
     "fmtlib": "fmt",
     "glibc": "glibc",
@@ -36,6 +38,7 @@ NAMES = {
     "liburing": "liburing",
     "libzstd": "zstd",
     "ncurses": "ncurses (of libedit)",
+    "node-chart.js": "Chart.js",
     "nlohmann-json3": "nlohmann-json",
     "ocl-icd": "ocl-icd (of oneDNN)",
     "onednn": "oneDNN",
@@ -49,8 +52,8 @@ NAMES = {
 GCC = "libstdc++, libgcc, libgomp"  # of the source packages gcc-12, gcc-14 and so on
 CUDA = "CUDA runtime"
 
-# Code from these is inside the program: headers in each, and in the portable one the whole library.
-INSIDE = ["libcli11-dev", "libfmt-dev", "librandom123-dev", "libyaml-cpp-dev", "nlohmann-json3-dev"]
+# Code from these is inside the program: headers in each, the page's script, and in the portable one the whole library.
+INSIDE = ["libcli11-dev", "libfmt-dev", "libjs-chart.js", "librandom123-dev", "libyaml-cpp-dev", "nlohmann-json3-dev"]
 
 # Licences that a program under Apache-2.0 may be linked with and shipped under.
 ALLOWED = {
@@ -58,6 +61,7 @@ ALLOWED = {
     "Apache-2.0",
     "BSD-2-Clause",
     "BSD-3-Clause",
+    "BSL-1.0",
     "GPL-3.0-or-later WITH GCC-exception-3.1",
     "LicenseRef-NVIDIA-CUDA-Toolkit-EULA",  # its attachment A lets programs contain libcudart_static
     "MIT",
@@ -77,6 +81,12 @@ class Refused(Exception):
 
 def output(*words: str) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+
+
+def boost_package() -> str:
+    """Of Boost's headers; each release of Debian has another version."""
+    found = re.findall(r"^(libboost1\.\d+-dev)\b", output("dpkg-query", "-W", "-f", "${Package}\n", "libboost1.*-dev"), re.M)
+    return found[0] if found else "libboost-dev"
 
 
 def check_licence(name: str, licence: str, inside: bool) -> None:
@@ -234,7 +244,7 @@ class Document:
             "copyrightText": "NOASSERTION",
         }
         self.relate("SPDXRef-DOCUMENT", "DESCRIBES", artefact)
-        for package in [*INSIDE, f"libstdc++-{said['compiler'].split('.')[0]}-dev"]:
+        for package in [*INSIDE, boost_package(), f"libstdc++-{said['compiler'].split('.')[0]}-dev"]:
             self.relate(artefact, "STATIC_LINK", self.add_library(package, inside=True))
         if CUDA in self.licences:
             self.relate(artefact, "STATIC_LINK", self.add_cuda(said["cuda"]["text"]))

@@ -57,6 +57,8 @@ std::vector<Library> libraries() {
         {"yaml-cpp", WINDLASS_YAML_CPP_VERSION, "MIT"},
         {"CLI11", CLI11_VERSION, "BSD-3-Clause"},
         {"Random123", "", "BSD-3-Clause"},
+        {"Boost", WINDLASS_BOOST_VERSION, "BSL-1.0"},
+        {"Chart.js", WINDLASS_CHART_VERSION, "MIT"},
         {"liburing", WINDLASS_URING_VERSION, "LGPL-2.1-or-later OR MIT"},
         {"libedit", WINDLASS_EDIT_VERSION, "BSD-3-Clause"},
         {"PCRE2", pcre2_version(), "BSD-3-Clause"},
