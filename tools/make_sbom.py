@@ -85,7 +85,8 @@ def output(*words: str) -> str:
 
 def boost_package() -> str:
     """Of Boost's headers; each release of Debian has another version."""
-    found = re.findall(r"^(libboost1\.\d+-dev)\b", output("dpkg-query", "-W", "-f", "${Package}\n", "libboost1.*-dev"), re.M)
+    listed = output("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", "libboost1.*-dev")
+    found = re.findall(r"^installed (libboost1\.\d+-dev)$", listed, re.M)
     return found[0] if found else "libboost-dev"
 
 
