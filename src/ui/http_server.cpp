@@ -1,5 +1,7 @@
 #include "ui/http_server.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
@@ -214,13 +216,13 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
         co_await send(std::move(*refusal));
     }
 
-    // Bytes of a client's next request end the watch: it is there.
+    // Bytes of a client's next request end the watch: it is there. They may have been read already.
     void watch_end() {
         stream_.socket().async_wait(Tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
-            std::array<char, 1> byte;
-            error_code end;
-            if (!error && self->stream_.socket().receive(asio::buffer(byte), Tcp::socket::message_peek, end) > 0)
-                return;
+            char byte = 0;
+            const bool has_ended =
+                error || ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+            if (!has_ended) return;
             if (const auto call = std::exchange(self->when_gone_, {})) call();
         });
     }
@@ -294,6 +296,10 @@ HttpServer::HttpServer(asio::io_context& context, uint16_t port) : state_(std::m
 }
 
 HttpServer::~HttpServer() = default;
+
+uint16_t HttpServer::port() const {
+    return state_->acceptor.local_endpoint().port();
+}
 
 void HttpServer::serve(HttpHandler& handler) {
     const auto accept = [state = state_, &handler]() -> Task<> { co_await state->accept(handler); };

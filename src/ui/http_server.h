@@ -15,12 +15,14 @@ namespace windlass {
 
 class HttpServer {
   public:
-    // Listens on this port of 127.0.0.1. Throws MachineError(bind) with EADDRINUSE if it is taken.
+    // Listens on this port of 127.0.0.1, or on one that the kernel chooses, if it is 0. Throws MachineError(bind) with
+    // EADDRINUSE if it is taken.
     HttpServer(asio::io_context& context, uint16_t port);
     ~HttpServer();
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
 
+    uint16_t port() const;
     // From now on, until the context stops. The handler outlives it.
     void serve(HttpHandler& handler);
 
