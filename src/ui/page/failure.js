@@ -1,0 +1,42 @@
+// failure.js: an error with its place and its ways out. A way out that is a setting is a button; others are lines to
+// copy.
+
+import {button, codeBox, h} from './dom.js';
+import {settingsIn} from './settings.js';
+
+const kTitles = {
+  usage: 'Settings',
+  no_fit: 'Does not fit',
+  data: 'Rows',
+  model: 'Model',
+  storage: 'Files and disks',
+  device: 'Device',
+  diverged: 'The loss diverged',
+  internal: 'Internal error',
+  interrupted: 'Interrupted',
+  gone: 'No answer',
+  cut: 'Cut off',
+};
+
+function tryOf(text, apply) {
+  const settings = apply && settingsIn(text);
+  if (!settings) return codeBox('try', text, {line: true}).element;
+  const words = settings.map(({key, text: value}) => `${key}: ${value}`).join(', ');
+  return button(`Use ${words}`, 'try', () => apply(Object.fromEntries(settings.map(({key, text: value}) => [key, value]))),
+                {class: 'quiet', 'data-key': settings.map(({key}) => key).join(' ')});
+}
+
+// `apply({KEY: text})` puts settings into the draft, where there is one.
+export function failureBox(error, {apply, name = 'error'} = {}) {
+  const title = kTitles[error.kind] ?? (error.kind || 'Error');
+  const place = error.place ? h('code', {class: 'foreign', 'data-name': 'place'}, error.place) : null;
+  const tries = (error.tries ?? []).slice(0, 12).map((text) => tryOf(String(text), apply));
+  return h('div', {class: 'message bad', role: 'alert', 'data-name': name, 'data-kind': error.kind ?? ''},
+           h('p', {class: 'title'}, title, place && [': ', place]),
+           h('p', {class: 'foreign', 'data-name': 'error-text'}, error.text ?? ''),
+           tries.length > 0 && h('div', {class: 'tries', 'data-name': 'tries'}, h('span', null, 'Try:'), tries));
+}
+
+export function notesList(notes, name = 'notes') {
+  return h('ul', {class: 'notes', 'data-name': name}, notes.slice(0, 50).map((note) => h('li', null, note)));
+}
