@@ -30,7 +30,7 @@ function optionsOf(form) {
     interaction: {mode: 'nearest', axis: 'x', intersect: false},
     elements: {point: {radius: 0, hitRadius: 8, hoverRadius: 3}, line: {borderJoinStyle: 'round', tension: 0}},
     scales: {
-      x: {type: 'linear', bounds: 'data', min: 0, ...axisOf('', {precision: 0, callback: (value) => short(value)})},
+      x: {type: 'linear', bounds: 'data', min: 0, ...axisOf('', {precision: 0, includeBounds: false, callback: (value) => short(value)})},
       y: {type: 'linear', ...axisOf('', {maxTicksLimit: 6, callback: (value) => form(value, true)})},
     },
     plugins: {
@@ -46,7 +46,8 @@ function optionsOf(form) {
   };
 }
 
-// A curve is {label, points, color: a property's name, width, dash, faint, dots}.
+// A curve is {label, key: its name in the legend, empty for none, points, color: a property's name, width, dash, faint,
+// dots}.
 function datasetOf(curve) {
   const line = color(curve.color);
   return {
@@ -58,8 +59,8 @@ function datasetOf(curve) {
 
 function legendItem(curve) {
   return h('li', {class: curve.dash ? 'dashed' : null},
-           h('span', {class: 'swatch line', css: {background: `var(${curve.color})`, opacity: curve.faint ? '0.4' : '1'}}),
-           h('bdi', null, curve.label));
+           h('span', {class: 'swatch line', css: {'--swatch': `var(${curve.color})`, opacity: curve.faint ? '0.4' : '1'}}),
+           h('bdi', null, curve.key ?? curve.label));
 }
 
 // `form(value, onAxis)` writes a value. `title` names the chart for all readers.
@@ -80,7 +81,7 @@ export class Curves {
   draw(curves) {
     this.curves = curves.filter((curve) => curve.points.length > 0);
     this.empty.hidden = this.curves.length > 0;
-    this.legend.replaceChildren(...this.curves.map(legendItem));
+    this.legend.replaceChildren(...this.curves.filter(({key}) => key !== '').map(legendItem));
     this.canvas.setAttribute('aria-label', this.summary());
     if (!window.Chart || this.curves.length === 0) return this.destroyChart();
     if (!this.chart) this.chart = new window.Chart(this.canvas, {type: 'line', data: {datasets: []}, options: optionsOf((...args) => this.form(...args))});

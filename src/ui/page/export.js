@@ -1,7 +1,7 @@
 // export.js: writes a model folder or a GGUF file from a run or one of its checkpoints.
 
 import {stream} from './requests.js';
-import {button, facts, fill, h, toggle} from './dom.js';
+import {button, fill, h, toggle} from './dom.js';
 import {failureBox, notesList} from './failure.js';
 import {bytes, count} from './format.js';
 
@@ -25,7 +25,7 @@ export class Export {
     this.control = h('button', {type: 'submit', class: 'primary', 'data-action': 'export-start'}, 'Export');
     this.body = h('div', {class: 'stack tight', 'aria-live': 'polite', 'data-name': 'exported'});
     this.element = h('section', {class: 'panel stack tight', id: 'export', hidden: true},
-      h('div', {class: 'panel-head'}, h('h2', {tabindex: -1}, 'Export'),
+      h('div', {class: 'panel-head'}, h('h2', null, 'Export'),
         button('Close', 'close-export', () => toggle(this.element, false), {class: 'quiet right'})),
       h('form', {class: 'stack tight', listen: {submit: (event) => this.start(event)}},
         h('div', {class: 'fields'}, labeled('export-step', 'from', this.step), labeled('export-form', 'as', this.form),
@@ -40,7 +40,7 @@ export class Export {
   show() {
     toggle(this.element, true);
     this.element.scrollIntoView({block: 'nearest'});
-    this.element.querySelector('h2').focus();
+    this.step.focus({preventScroll: true});
   }
 
   update(status, settings) {
@@ -93,7 +93,7 @@ export class Export {
 
   done(last) {
     return h('div', {class: 'message good', 'data-name': 'export-done'}, h('p', {class: 'title'}, 'Written'),
-             facts([['to', h('code', null, last.folder ?? '')], ['size', bytes(last.bytes)],
-                    last.step !== undefined && ['step', count(last.step)], last.from && ['from', h('code', null, last.from)]]));
+             h('p', null, h('code', null, last.folder ?? ''), `, ${bytes(last.bytes)}`,
+               last.step !== undefined && `, of step ${count(last.step)}`, last.from && [', from ', h('code', null, last.from)]));
   }
 }

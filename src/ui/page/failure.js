@@ -18,12 +18,16 @@ const kTitles = {
   cut: 'Cut off',
 };
 
+// What is typed as it is; other ways out are sentences.
+const kCommand = /^(--|windlass |hf |pip |sudo |ulimit |cp |mv |rm |mkdir |chmod |export |cmake |echo |[a-z_]+[=:])/;
+
 function tryOf(text, apply) {
   const settings = apply && settingsIn(text);
+  if (!settings && !kCommand.test(text)) return h('p', {class: 'foreign'}, text);
   if (!settings) return codeBox('try', text, {line: true}).element;
   const words = settings.map(({key, text: value}) => `${key}: ${value}`).join(', ');
   return button(`Use ${words}`, 'try', () => apply(Object.fromEntries(settings.map(({key, text: value}) => [key, value]))),
-                {class: 'quiet', 'data-key': settings.map(({key}) => key).join(' ')});
+                {class: 'quiet', 'data-setting': settings.map(({key}) => key).join(' ')});
 }
 
 // `apply({KEY: text})` puts settings into the draft, where there is one.

@@ -52,7 +52,7 @@ export function short(value, digits = 4) {
   if (!Number.isFinite(n)) return Number.isNaN(n) ? 'NaN' : n > 0 ? '∞' : '-∞';
   if (n === 0) return '0';
   const size = Math.abs(n);
-  if (size < 1e-3 || size >= 1e7) return n.toExponential(1).replace('e+', 'e');
+  if (size < 1e-3 || size >= 1e7) return Number(n.toPrecision(3)).toExponential().replace('e+', 'e');
   if (size >= 1000) return Math.round(n).toLocaleString('en-US');
   return String(Number(n.toPrecision(digits)));
 }

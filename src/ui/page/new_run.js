@@ -128,9 +128,9 @@ class NewRun {
 
   // Marks the fields that an error names; null takes the marks away.
   complain(error) {
-    const {problems} = readDraft();
-    const named = error ? keysIn(error) : new Map();
-    for (const field of this.everyField()) field.complain(problems[field.key] ?? named.get(field.key)?.split('\n')[0]);
+    const {settings, problems} = readDraft();
+    const named = error ? keysIn(error, settings) : new Map();
+    for (const field of this.everyField()) field.complain(problems[field.key] ?? named.get(field.key));
     const first = [...named.keys()].find((key) => this.field(key));
     if (first === undefined) return;
     this.folded.reveal(first);

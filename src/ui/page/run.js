@@ -28,7 +28,7 @@ class Run {
     this.wantsExport = wantsExport;
     this.makeHead();
     this.makeBody();
-    this.element = h('div', {class: 'run-view', 'data-run': id}, this.head, this.message, this.wait, this.body);
+    this.element = h('div', {class: 'run-view stack', 'data-run': id}, this.head, this.message, this.wait, this.body);
     this.poll = new Poll(() => this.refresh());
   }
 
@@ -63,7 +63,7 @@ class Run {
     this.plan = h('details', {class: 'panel fold', 'data-name': 'run-plan', hidden: true}, h('summary', null, 'Plan'));
     this.exporter = new Export(this.id);
     this.body = h('div', {class: 'stack', hidden: true},
-      h('section', {class: 'panel stack tight', 'aria-label': 'Progress'}, h('div', {class: 'progress'}, this.bar), this.numbers),
+      h('section', {class: 'panel stack tight', 'aria-label': 'Progress'}, h('div', {class: 'progress run-progress', 'aria-hidden': 'true'}, this.bar), this.numbers),
       this.exporter.element,
       h('section', {class: 'panel'},
         h('div', {class: 'panel-head'}, h('h2', null, 'Curves'), this.overlays.element, h('div', {class: 'right'}, this.curves.controls)),
@@ -153,7 +153,7 @@ class Run {
     fill(this.checkpoints, checkpointTable(status, events, series));
     this.samples.show(samples);
     fill(this.message, endOf(status, events), this.warnings());
-    fill(this.next, status.state === 'training' ? null : nextCommands(events));
+    fill(this.next, status.state === 'done' ? nextCommands(events) : null);
     const plan = lastEvent(events, ['plan']);
     if (plan && plan !== this.shownPlan) {
       this.shownPlan = plan;

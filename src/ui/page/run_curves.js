@@ -69,25 +69,36 @@ export class RunCurves {
     return this.runs.length > 1 ? `${run.status.folder} ${what}` : what;
   }
 
+  // In the legend of several runs, a run is its folder, and a dashed line is named once.
+  key(run, what) {
+    return this.runs.length > 1 ? run.status.folder : what;
+  }
+
+  dashedKey(run, what) {
+    return run === this.runs[0] ? what : '';
+  }
+
   lossCurves() {
     const factor = Number(this.smoothing.value);
     return this.runs.flatMap((run, i) => {
       const raw = run.series.points('loss'), color = colorName(i);
-      const lines = [curve(this.label(run, 'evaluation'), run.series.points('eval_loss'), color, {dots: true, width: 1, dash: [3, 3]})];
-      if (factor > 0) lines.unshift(curve(this.label(run, 'loss, smoothed'), smoothed(raw, factor), color, {width: 2}));
-      if (i === 0 || factor === 0) lines.unshift(curve(this.label(run, 'loss'), raw, color, {width: 1, faint: factor > 0}));
+      const lines = [curve(this.label(run, 'evaluation'), run.series.points('eval_loss'), this.runs.length > 1 ? color : '--c1',
+                           {dots: true, width: 1, dash: [3, 3], key: this.dashedKey(run, 'evaluation')})];
+      if (factor > 0) lines.unshift(curve(this.label(run, 'loss, smoothed'), smoothed(raw, factor), color, {width: 2, key: this.key(run, 'smoothed')}));
+      if (i === 0 || factor === 0) lines.unshift(curve(this.label(run, 'loss'), raw, color, {width: factor > 0 ? 1 : 1.5, faint: factor > 0, key: factor > 0 ? this.dashedKey(run, 'loss') : this.key(run, 'loss')}));
       return lines;
     });
   }
 
   drawPlain(name, key, what) {
-    this.charts[name].draw(this.runs.map((run, i) => curve(this.label(run, what), run.series.points(key), colorName(i))));
+    this.charts[name].draw(this.runs.map((run, i) => curve(this.label(run, what), run.series.points(key), colorName(i), {key: this.key(run, what)})));
   }
 
   pairs(key, what, plannedKey, planned) {
     return this.runs.flatMap((run, i) => [
-      curve(this.label(run, what), run.series.points(key), colorName(i)),
-      curve(this.label(run, planned), run.series.points(plannedKey), i === 0 ? '--c1' : colorName(i), {dash: [5, 4]}),
+      curve(this.label(run, what), run.series.points(key), colorName(i), {key: this.key(run, what)}),
+      curve(this.label(run, planned), run.series.points(plannedKey), this.runs.length > 1 ? colorName(i) : '--c1',
+            {dash: [5, 4], key: this.dashedKey(run, planned)}),
     ]);
   }
 
@@ -103,12 +114,13 @@ export class RunCurves {
   memoryCurves() {
     return this.runs.flatMap((run, i) => {
       const points = run.series.points('ram_bytes');
-      const lines = [curve(this.label(run, 'measured'), points, colorName(i)),
-                     curve(this.label(run, 'device, measured'), run.series.points('device_bytes').filter(({y}) => y > 0), '--c2')];
+      const lines = [curve(this.label(run, 'measured'), points, colorName(i), {key: this.key(run, 'measured')})];
+      if (this.runs.length === 1)
+        lines.push(curve('device, measured', run.series.points('device_bytes').filter(({y}) => y > 0), '--c2'));
       const planned = run.status.planned_bytes;
       if (planned > 0 && points.length > 0)
         lines.push(curve(this.label(run, 'planned'), [points[0], points.at(-1)].map(({x}) => ({x, y: planned})),
-                         i === 0 ? '--c1' : colorName(i), {dash: [5, 4]}));
+                         this.runs.length > 1 ? colorName(i) : '--c1', {dash: [5, 4], key: this.dashedKey(run, 'planned')}));
       return lines;
     });
   }
@@ -121,7 +133,7 @@ export class RunCurves {
         this.scores.set(key, new Curves(key, key.replaceAll('_', ' '), short));
         this.grid.append(this.scores.get(key).element);
       }
-      this.scores.get(key).draw(this.runs.map((run, i) => curve(this.label(run, key), run.series.points(key), colorName(i), {dots: true})));
+      this.scores.get(key).draw(this.runs.map((run, i) => curve(this.label(run, key), run.series.points(key), colorName(i), {dots: true, key: this.key(run, key)})));
     }
   }
 

@@ -44,12 +44,14 @@ export function checkpointTable(status, events, series) {
   if (steps.length === 0 && !status.has_final) return h('p', {class: 'muted'}, 'Nothing is saved yet.');
   const saved = new Map(events.filter((event) => event.event === 'checkpoint').map((event) => [event.step, event]));
   const evaluations = new Map(series.points('eval_loss').map(({x, y}) => [x, y]));
+  const evaluation = {head: 'evaluation', n: true,
+                      cell: (row) => (evaluations.has(row.step) ? loss(evaluations.get(row.step)) : '–')};
   const rows = steps.map((step) => ({step, name: `checkpoint-${step}`, model: `${status.folder}/checkpoint-${step}/model`}));
   if (status.has_final) rows.push({step: null, name: 'final', model: `${status.folder}/final`});
   return table('checkpoints', [
     {head: 'folder', cell: (row) => h('code', null, row.name)},
     {head: 'step', n: true, cell: (row) => (row.step === null ? '–' : count(row.step))},
-    {head: 'evaluation', n: true, cell: (row) => (evaluations.has(row.step) ? loss(evaluations.get(row.step)) : '–')},
+    ...(evaluations.size > 0 ? [evaluation] : []),
     {head: 'saved in', n: true, cell: (row) => seconds(saved.get(row.step)?.seconds)},
     {head: '', n: true, cell: (row) => h('a', {class: 'button quiet', href: `#/talk/${encodeURIComponent(row.model)}`,
                                                'aria-label': `Talk with ${row.name}`}, 'Talk')},

@@ -57,7 +57,7 @@ class Card {
     this.name = h('a', {class: 'name foreign', 'data-action': 'open'});
     this.state = h('span', {class: 'badge', 'data-name': 'state'});
     this.bar = h('div');
-    this.meter = h('div', {class: 'progress', role: 'progressbar', 'aria-label': 'Steps', 'aria-valuemin': 0}, this.bar);
+    this.meter = h('div', {class: 'progress run-progress', role: 'progressbar', 'aria-label': 'Steps', 'aria-valuemin': 0}, this.bar);
     this.values = Object.fromEntries(['steps', 'loss', 'eval', 'pace', 'eta'].map((name) =>
       [name, h('dd', {'data-name': name})]));
     this.reason = h('p', {class: 'reason foreign', 'data-name': 'reason', hidden: true});

@@ -14,7 +14,7 @@ export async function loadKeys() {
 }
 
 export function isKey(name) {
-  return keys !== null && Object.hasOwn(keys, name);
+  return keys !== null && name !== undefined && Object.hasOwn(keys, name);
 }
 
 function typesOf(property) {
@@ -132,13 +132,20 @@ export function settingsIn(advice) {
   return found.every(Boolean) ? found : null;
 }
 
-// The keys that an error is about, from its place and from lines such as `--lr: learning_rate: "abc" is not a number`.
-export function keysIn(error) {
+// The keys that an error is about, each with the line that names it: from its place, from lines such as
+// `--lr: learning_rate: "abc" is not a number` or `lora_r has no meaning without an adapter`, or from a value of `settings`.
+export function keysIn(error, settings) {
   const found = new Map();
-  const place = String(error.place ?? '').replace(/^--/, '').split(/[\s=:[]/)[0].replaceAll('-', '_');
-  if (isKey(place)) found.set(place, String(error.text ?? ''));
-  for (const line of String(error.text ?? '').slice(0, 10000).split('\n'))
-    for (const match of line.matchAll(/(?:^|[\s.:])([a-z]\w*)(?=: )/g))
-      if (isKey(match[1]) && !found.has(match[1])) found.set(match[1], line.trim());
+  const text = String(error.text ?? '').slice(0, 10000), place = String(error.place ?? '');
+  const add = (key, line) => {
+    if (isKey(key) && !found.has(key)) found.set(key, line.trim());
+  };
+  add(place.replace(/^--/, '').split(/[\s=:[]/)[0].replaceAll('-', '_'), text.split('\n')[0]);
+  for (const line of text.split('\n')) {
+    for (const match of line.matchAll(/(?:^|[\s.:])([a-z]\w*)(?=: )/g)) add(match[1], line);
+    add(/^\W*([a-z]\w*) (?:is|has|needs|must|and|or|does|may) /.exec(line)?.[1], line);
+  }
+  for (const [key, value] of Object.entries(settings))
+    if (place !== '' && [value].flat().includes(place)) add(key, text.split('\n')[0]);
   return found;
 }

@@ -36,7 +36,7 @@ class Talk {
     this.inputs = {
       first: this.modelInput('first', 'choose or type a model'),
       second: this.modelInput('second', 'none'),
-      system: this.input('system', h('textarea', {rows: 2, placeholder: 'none'})),
+      system: this.input('system', h('textarea', {rows: 1, placeholder: 'none'})),
       temperature: this.input('temperature', h('input', {type: 'number', min: 0, max: 5, step: 0.1})),
       tokens: this.input('tokens', h('input', {type: 'number', min: 1, step: 1})),
     };
@@ -70,7 +70,7 @@ class Talk {
   layout() {
     const settings = h('section', {class: 'panel talk-settings', 'aria-label': 'Models'}, this.models,
       this.labeled('first', 'model'), this.labeled('second', 'next to it', this.base), this.labeled('system', 'system text'),
-      h('div', {class: 'pair'}, this.labeled('temperature', 'temperature'), this.labeled('tokens', 'maximum tokens')));
+      h('div', {class: 'pair'}, this.labeled('temperature', 'temperature'), this.labeled('tokens', 'max tokens')));
     const form = h('form', {class: 'ask', listen: {submit: (event) => this.submit(event)}}, this.question,
       h('div', {class: 'actions'}, this.send, this.stop, button('Reset', 'reset', () => this.reset())));
     return h('div', {class: 'talk'}, h('div', {class: 'page-head'}, h('h1', null, 'Talk'),
