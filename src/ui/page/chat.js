@@ -1,15 +1,19 @@
 // chat.js: one model that is talked with: its process on the server, and the column of questions and answers.
 
-import {errorOf, post, remove, stream, wasAborted} from './requests.js';
 import {fill, h, longText, say, setText} from './dom.js';
 import {failureBox, notesList} from './failure.js';
+import {errorOf, post, remove, stream, wasAborted} from './requests.js';
+
 import {count, seconds, short} from './format.js';
 
 function pace(answer) {
   const rate = answer.decode_seconds > 0 ? `${short(answer.tokens / answer.decode_seconds, 3)} tokens/s` : '';
   const ends = {length: 'ended at its maximum of tokens', interrupt: 'stopped'};
-  return [`${count(answer.tokens)} tokens`, rate, answer.prefill_seconds > 0 && `${seconds(answer.prefill_seconds)} to read`,
-          ends[answer.ended_by]].filter(Boolean).join(' · ');
+  return [
+    `${count(answer.tokens)} tokens`, rate, answer.prefill_seconds > 0 && `${seconds(answer.prefill_seconds)} to read`,
+    ends[answer.ended_by]
+  ].filter(Boolean)
+      .join(' · ');
 }
 
 export class Chat {
@@ -17,10 +21,13 @@ export class Chat {
     this.settings = settings;
     this.id = null;
     this.state = 'new';  // new, loading, ready, answering, failed
-    this.status = h('span', {class: 'muted small', role: 'status', 'data-name': 'chat-status'}, 'loads with the first question');
-    this.turns = h('div', {class: 'turns', tabindex: 0, role: 'log', 'aria-label': `Conversation with ${settings.model}`});
-    this.element = h('section', {class: 'panel chat', 'data-slot': slot},
-      h('header', {class: 'panel-head'}, h('h2', {class: 'foreign'}, settings.model), this.status), this.turns);
+    this.status =
+        h('span', {class: 'muted small', role: 'status', 'data-name': 'chat-status'}, 'loads with the first question');
+    this.turns =
+        h('div', {class: 'turns', tabindex: 0, role: 'log', 'aria-label': `Conversation with ${settings.model}`});
+    this.element =
+        h('section', {class: 'panel chat', 'data-slot': slot},
+          h('header', {class: 'panel-head'}, h('h2', {class: 'foreign'}, settings.model), this.status), this.turns);
   }
 
   add(...nodes) {
@@ -51,10 +58,13 @@ export class Chat {
     return true;
   }
 
+  // The server ends conversations that are idle.
   fail(error) {
     this.id = null;
     this.setState('failed');
-    this.add(failureBox(error));
+    const over = error.status === 404;
+    this.add(failureBox(
+        over ? {kind: 'Ended', text: 'This conversation is over. The next question begins another.'} : error));
     return false;
   }
 
@@ -107,7 +117,8 @@ export class Chat {
   async reset() {
     fill(this.turns);
     if (this.id === null) return;
-    const last = await stream(`/api/chats/${this.id}`, {command: 'reset'}, () => {}, {ends: ['obeyed', 'refused', 'error', 'done']});
+    const last = await stream(
+        `/api/chats/${this.id}`, {command: 'reset'}, () => {}, {ends: ['obeyed', 'refused', 'error', 'done']});
     if (last.event !== 'obeyed') this.fail(last);
   }
 

@@ -18,25 +18,40 @@ export function colorName(index) {
 }
 
 function axisOf(title, extra) {
-  return {border: {color: color('--line')}, grid: {color: color('--line'), drawTicks: false},
-          ticks: {color: color('--muted'), padding: 6, maxRotation: 0, autoSkipPadding: 16, ...extra},
-          title: {display: title !== '', text: title, color: color('--muted')}};
+  return {
+    border: {color: color('--line')},
+    grid: {color: color('--line'), drawTicks: false},
+    ticks: {color: color('--muted'), padding: 6, maxRotation: 0, autoSkipPadding: 16, ...extra},
+    title: {display: title !== '', text: title, color: color('--muted')}
+  };
 }
 
 function optionsOf(form) {
   const size = {family: getComputedStyle(document.body).fontFamily, size: 11.5};
   return {
-    animation: false, parsing: false, normalized: true, responsive: true, maintainAspectRatio: false, font: size,
+    animation: false,
+    parsing: false,
+    normalized: true,
+    responsive: true,
+    maintainAspectRatio: false,
+    font: size,
     interaction: {mode: 'nearest', axis: 'x', intersect: false},
     elements: {point: {radius: 0, hitRadius: 8, hoverRadius: 3}, line: {borderJoinStyle: 'round', tension: 0}},
     scales: {
-      x: {type: 'linear', bounds: 'data', min: 0, ...axisOf('', {precision: 0, includeBounds: false, callback: (value) => short(value)})},
+      x: {
+        type: 'linear',
+        bounds: 'data',
+        min: 0,
+        ...axisOf('', {precision: 0, includeBounds: false, callback: (value) => short(value)})
+      },
       y: {type: 'linear', ...axisOf('', {maxTicksLimit: 6, callback: (value) => form(value, true)})},
     },
     plugins: {
       legend: {display: false},
       tooltip: {
-        displayColors: true, boxWidth: 8, boxHeight: 8,
+        displayColors: true,
+        boxWidth: 8,
+        boxHeight: 8,
         callbacks: {
           title: (items) => (items.length > 0 ? `step ${short(items[0].parsed.x)}` : ''),
           label: (item) => `${item.dataset.label}: ${form(item.parsed.y)}`,
@@ -51,16 +66,23 @@ function optionsOf(form) {
 function datasetOf(curve) {
   const line = color(curve.color);
   return {
-    label: curve.label, data: curve.points, borderColor: curve.faint ? `${line}55` : line, backgroundColor: line,
-    borderWidth: curve.width ?? 1.5, borderDash: curve.dash ?? [], pointRadius: curve.dots ? 2.5 : 0,
-    showLine: curve.points.length > 1 || !curve.dots, order: curve.faint ? 2 : 1,
+    label: curve.label,
+    data: curve.points,
+    borderColor: curve.faint ? `${line}55` : line,
+    backgroundColor: line,
+    borderWidth: curve.width ?? 1.5,
+    borderDash: curve.dash ?? [],
+    pointRadius: curve.dots ? 2.5 : 0,
+    showLine: curve.points.length > 1 || !curve.dots,
+    order: curve.faint ? 2 : 1,
   };
 }
 
 function legendItem(curve) {
-  return h('li', {class: curve.dash ? 'dashed' : null},
-           h('span', {class: 'swatch line', css: {'--swatch': `var(${curve.color})`, opacity: curve.faint ? '0.4' : '1'}}),
-           h('bdi', null, curve.key ?? curve.label));
+  return h(
+      'li', {class: curve.dash ? 'dashed' : null},
+      h('span', {class: 'swatch line', css: {'--swatch': `var(${curve.color})`, opacity: curve.faint ? '0.4' : '1'}}),
+      h('bdi', null, curve.key ?? curve.label));
 }
 
 // `form(value, onAxis)` writes a value. `title` names the chart for all readers.
@@ -73,8 +95,9 @@ export class Curves {
     this.canvas = h('canvas', {role: 'img', 'aria-label': title});
     this.legend = h('ul', {class: 'legend'});
     this.empty = h('p', {class: 'muted small chart-empty'}, 'No values yet');
-    this.element = h('figure', {class: `chart${tall ? ' tall' : ''}`, 'data-name': name},
-      h('figcaption', null, h('h3', null, title), this.legend), h('div', {class: 'canvas'}, this.canvas, this.empty));
+    this.element = h(
+        'figure', {class: `chart${tall ? ' tall' : ''}`, 'data-name': name},
+        h('figcaption', null, h('h3', null, title), this.legend), h('div', {class: 'canvas'}, this.canvas, this.empty));
     charts.add(this);
   }
 
@@ -84,15 +107,18 @@ export class Curves {
     this.legend.replaceChildren(...this.curves.filter(({key}) => key !== '').map(legendItem));
     this.canvas.setAttribute('aria-label', this.summary());
     if (!window.Chart || this.curves.length === 0) return this.destroyChart();
-    if (!this.chart) this.chart = new window.Chart(this.canvas, {type: 'line', data: {datasets: []}, options: optionsOf((...args) => this.form(...args))});
+    if (!this.chart)
+      this.chart = new window.Chart(
+          this.canvas, {type: 'line', data: {datasets: []}, options: optionsOf((...args) => this.form(...args))});
     this.chart.options.scales.y.type = this.log ? 'logarithmic' : 'linear';
     this.chart.data.datasets = this.curves.map(datasetOf);
     this.chart.update('none');
   }
 
   summary() {
-    const parts = this.curves.map(({label, points}) => `${label} from ${this.form(points[0].y)} at step ${points[0].x} to ` +
-                                                       `${this.form(points.at(-1).y)} at step ${points.at(-1).x}`);
+    const parts = this.curves.map(
+        ({label, points}) => `${label} from ${this.form(points[0].y)} at step ${points[0].x} to ` +
+            `${this.form(points.at(-1).y)} at step ${points.at(-1).x}`);
     return parts.length > 0 ? `${this.title}: ${parts.join('; ')}` : this.title;
   }
 

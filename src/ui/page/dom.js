@@ -7,7 +7,7 @@ const kLongLimit = 200000;
 
 // C0 (except tab and line feed), C1, marks that reorder or hide text, line separators.
 const kHidden =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const kProperties = new Set(['value', 'checked', 'disabled', 'hidden', 'selected', 'open', 'indeterminate']);
 
 function escapeOf(character) {
@@ -54,7 +54,8 @@ function nodeOf(child) {
 }
 
 function present(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false && child !== '');
+  return children.flat(Infinity).filter(
+      (child) => child !== null && child !== undefined && child !== false && child !== '');
 }
 
 function build(element, props, children) {
@@ -111,15 +112,24 @@ async function copy(text, control) {
   }
   control.textContent = 'Copied';
   say('Copied');
-  setTimeout(() => { control.textContent = 'Copy'; }, 1500);
+  setTimeout(() => {
+    control.textContent = 'Copy';
+  }, 1500);
 }
 
 // A box of code with a copy button. `set` changes its text.
 export function codeBox(name, text, {line = false, wrap = false} = {}) {
   let now = String(text);
   const code = h('pre', {tabindex: 0, 'data-name': name, 'aria-label': name}, longText(now));
-  const control = h('button', {type: 'button', class: 'quiet', 'data-action': 'copy', 'aria-label': `Copy ${name}`,
-                               listen: {click: (event) => copy(clean(now, kLongLimit), event.currentTarget)}}, 'Copy');
+  const control =
+      h('button', {
+        type: 'button',
+        class: 'quiet',
+        'data-action': 'copy',
+        'aria-label': `Copy ${name}`,
+        listen: {click: (event) => copy(clean(now, kLongLimit), event.currentTarget)}
+      },
+        'Copy');
   const element = h('div', {class: `box${line ? ' line' : ''}${wrap ? ' wrap' : ''}`}, code, control);
   const set = (next) => {
     if (next === now) return;
@@ -132,14 +142,18 @@ export function codeBox(name, text, {line = false, wrap = false} = {}) {
 // A table in a box that scrolls by itself. A column is {head, n: right-aligned, cell(row)}.
 export function table(name, columns, rows, {caption} = {}) {
   const cell = (column, row, index) =>
-    h(index === 0 ? 'th' : 'td', {class: column.n ? 'n' : null, scope: index === 0 ? 'row' : null}, column.cell(row));
+      h(index === 0 ? 'th' : 'td', {class: column.n ? 'n' : null, scope: index === 0 ? 'row' : null}, column.cell(row));
   const body = h('tbody', null, rows.map((row) => h('tr', null, columns.map((column, i) => cell(column, row, i)))));
-  const head = h('tr', null, columns.map((column) => h('th', {scope: 'col', class: column.n ? 'n' : null}, column.head)));
-  return h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption ?? name, 'data-name': name},
-           h('table', null, h('thead', null, head), body));
+  const head =
+      h('tr', null, columns.map((column) => h('th', {scope: 'col', class: column.n ? 'n' : null}, column.head)));
+  return h(
+      'div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption ?? name, 'data-name': name},
+      h('table', null, h('thead', null, head), body));
 }
 
 export function facts(pairs, props = {}) {
-  return h('dl', {class: 'facts', ...props}, pairs.filter(Boolean).map(([term, value, name]) =>
-    h('div', null, h('dt', null, term), h('dd', {'data-name': name}, value))));
+  return h(
+      'dl', {class: 'facts', ...props},
+      pairs.filter(Boolean).map(
+          ([term, value, name]) => h('div', null, h('dt', null, term), h('dd', {'data-name': name}, value))));
 }

@@ -10,9 +10,24 @@ const kOwn = new Set(['output_dir', 'resume', 'overwrite', 'branch_from', 'machi
 
 // In run.yaml these come first.
 export const kMainKeys = [
-  'model', 'train_data', 'eval_data', 'output_dir', 'method', 'adapter', 'learning_rate', 'num_train_epochs', 'max_steps',
-  'per_device_train_batch_size', 'gradient_accumulation_steps', 'max_length', 'device', 'device_memory', 'ram', 'ssd_dir',
-  'save_steps', 'seed',
+  'model',
+  'train_data',
+  'eval_data',
+  'output_dir',
+  'method',
+  'adapter',
+  'learning_rate',
+  'num_train_epochs',
+  'max_steps',
+  'per_device_train_batch_size',
+  'gradient_accumulation_steps',
+  'max_length',
+  'device',
+  'device_memory',
+  'ram',
+  'ssd_dir',
+  'save_steps',
+  'seed',
 ];
 
 let texts = read();
@@ -43,16 +58,20 @@ export function draftText(key) {
 
 export function setDraft(key, text) {
   if (draftText(key) === text) return;
-  if (text === '') delete texts[key];
-  else texts[key] = text;
+  if (text === '')
+    delete texts[key];
+  else
+    texts[key] = text;
   keep(key);
 }
 
 // Several at once: {KEY: value}; null clears a key.
 export function setDraftValues(values) {
   for (const [key, value] of Object.entries(values)) {
-    if (value === null || value === '') delete texts[key];
-    else texts[key] = textOf(value);
+    if (value === null || value === '')
+      delete texts[key];
+    else
+      texts[key] = textOf(value);
   }
   keep(null);
 }
@@ -68,8 +87,10 @@ export function readDraft() {
   const order = [...kMainKeys, ...Object.keys(texts).filter((key) => !kMainKeys.includes(key))];
   for (const key of order) {
     const parsed = parse(key, draftText(key));
-    if (parsed?.problem) problems[key] = parsed.problem;
-    else if (parsed) settings[key] = parsed.value;
+    if (parsed?.problem)
+      problems[key] = parsed.problem;
+    else if (parsed)
+      settings[key] = parsed.value;
   }
   return {settings, problems};
 }

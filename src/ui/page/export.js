@@ -1,22 +1,24 @@
 // export.js: writes a model folder or a GGUF file from a run or one of its checkpoints.
 
-import {stream} from './requests.js';
 import {button, fill, h, toggle} from './dom.js';
 import {failureBox, notesList} from './failure.js';
 import {bytes, count} from './format.js';
+import {stream} from './requests.js';
 
 const kTypes = ['q8_0', 'f16', 'bf16', 'f32'];
 
 function labeled(id, label, control, help) {
-  return h('div', {class: 'field'}, h('label', {for: id}, label), control, help && h('p', {class: 'help'}, help));
+  return h('div', {class: 'field'}, h('label', {for: id
+           }, label), control, help && h('p', {class: 'help'}, help));
 }
 
 export class Export {
   constructor(id) {
     this.id = id;
     this.step = h('select', {id: 'export-step'});
-    this.form = h('select', {id: 'export-form', listen: {change: () => this.adjust()}},
-      h('option', {value: 'gguf'}, 'GGUF file'), h('option', {value: 'folder'}, 'model folder'));
+    this.form =
+        h('select', {id: 'export-form', listen: {change: () => this.adjust()}},
+          h('option', {value: 'gguf'}, 'GGUF file'), h('option', {value: 'folder'}, 'model folder'));
     this.type = h('select', {id: 'export-type'}, kTypes.map((type) => h('option', {value: type}, type)));
     this.typeField = labeled('export-type', 'type', this.type);
     this.to = h('input', {id: 'export-to', type: 'text', spellcheck: 'false', autocomplete: 'off'});
@@ -24,17 +26,20 @@ export class Export {
     this.overwrite = h('input', {type: 'checkbox', id: 'export-overwrite'});
     this.control = h('button', {type: 'submit', class: 'primary', 'data-action': 'export-start'}, 'Export');
     this.body = h('div', {class: 'stack tight', 'aria-live': 'polite', 'data-name': 'exported'});
-    this.element = h('section', {class: 'panel stack tight', id: 'export', hidden: true},
-      h('div', {class: 'panel-head'}, h('h2', null, 'Export'),
-        button('Close', 'close-export', () => toggle(this.element, false), {class: 'quiet right'})),
-      h('form', {class: 'stack tight', listen: {submit: (event) => this.start(event)}},
-        h('div', {class: 'fields'}, labeled('export-step', 'from', this.step), labeled('export-form', 'as', this.form),
-          this.typeField, labeled('export-to', 'to', this.to)),
-        h('div', {class: 'actions'}, h('label', {class: 'check'}, this.merged, 'merge the adapter into its base'),
-          h('label', {class: 'check'}, this.overwrite, 'overwrite'), this.control)),
-      this.body);
+    this.element =
+        h('section', {class: 'panel stack tight', id: 'export', hidden: true},
+          h('div', {class: 'panel-head'}, h('h2', null, 'Export'),
+            button('Close', 'close-export', () => toggle(this.element, false), {class: 'quiet right'})),
+          h('form', {class: 'stack tight', listen: {submit: (event) => this.start(event)}},
+            h('div', {class: 'fields'}, labeled('export-step', 'from', this.step),
+              labeled('export-form', 'as', this.form), this.typeField, labeled('export-to', 'to', this.to)),
+            h('div', {class: 'actions'}, h('label', {class: 'check'}, this.merged, 'merge the adapter into its base'),
+              h('label', {class: 'check'}, this.overwrite, 'overwrite'), this.control)),
+          this.body);
     this.typed = false;
-    this.to.addEventListener('input', () => { this.typed = true; });
+    this.to.addEventListener('input', () => {
+      this.typed = true;
+    });
   }
 
   show() {
@@ -50,8 +55,9 @@ export class Export {
     if (this.key === key) return;
     this.key = key;
     const chosen = this.step.value;
-    fill(this.step, h('option', {value: ''}, status.has_final ? 'final' : 'newest state'),
-         steps.map((step) => h('option', {value: step}, `step ${count(step)}`)));
+    fill(
+        this.step, h('option', {value: ''}, status.has_final ? 'final' : 'newest state'),
+        steps.map((step) => h('option', {value: step}, `step ${count(step)}`)));
     this.step.value = steps.map(String).includes(chosen) ? chosen : '';
     this.merged.checked = Boolean(settings?.adapter);
     this.adjust();
@@ -83,7 +89,9 @@ export class Export {
     });
     this.control.disabled = false;
     this.control.removeAttribute('aria-busy');
-    fill(this.body, last.event === 'error' ? failureBox(last, {apply: (settings) => this.apply(settings)}) : this.done(last));
+    fill(
+        this.body,
+        last.event === 'error' ? failureBox(last, {apply: (settings) => this.apply(settings)}) : this.done(last));
   }
 
   // Ways out that this form has a box for.
@@ -92,8 +100,10 @@ export class Export {
   }
 
   done(last) {
-    return h('div', {class: 'message good', 'data-name': 'export-done'}, h('p', {class: 'title'}, 'Written'),
-             h('p', null, h('code', null, last.folder ?? ''), `, ${bytes(last.bytes)}`,
-               last.step !== undefined && `, of step ${count(last.step)}`, last.from && [', from ', h('code', null, last.from)]));
+    return h(
+        'div', {class: 'message good', 'data-name': 'export-done'}, h('p', {class: 'title'}, 'Written'),
+        h('p', null, h('code', null, last.folder ?? ''), `, ${bytes(last.bytes)}`,
+          last.step !== undefined && `, of step ${count(last.step)}`,
+          last.from && [', from ', h('code', null, last.from)]));
   }
 }

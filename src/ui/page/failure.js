@@ -2,7 +2,7 @@
 // copy.
 
 import {button, codeBox, h} from './dom.js';
-import {settingsIn} from './settings.js';
+import {isKey, settingsIn} from './settings.js';
 
 const kTitles = {
   usage: 'Settings',
@@ -26,19 +26,27 @@ function tryOf(text, apply) {
   if (!settings && !kCommand.test(text)) return h('p', {class: 'foreign'}, text);
   if (!settings) return codeBox('try', text, {line: true}).element;
   const words = settings.map(({key, text: value}) => `${key}: ${value}`).join(', ');
-  return button(`Use ${words}`, 'try', () => apply(Object.fromEntries(settings.map(({key, text: value}) => [key, value]))),
-                {class: 'quiet', 'data-setting': settings.map(({key}) => key).join(' ')});
+  return button(
+      `Use ${words}`, 'try', () => apply(Object.fromEntries(settings.map(({key, text: value}) => [key, value]))),
+      {class: 'quiet', 'data-setting': settings.map(({key}) => key).join(' ')});
+}
+
+function titleOf(error) {
+  const ofSettings = error.place === 'configuration' || isKey(error.place);
+  if (error.kind === 'usage' && !ofSettings) return 'Request';
+  return kTitles[error.kind] ?? (error.kind || 'Error');
 }
 
 // `apply({KEY: text})` puts settings into the draft, where there is one.
 export function failureBox(error, {apply, name = 'error'} = {}) {
-  const title = kTitles[error.kind] ?? (error.kind || 'Error');
+  const title = titleOf(error);
   const place = error.place ? h('code', {class: 'foreign', 'data-name': 'place'}, error.place) : null;
   const tries = (error.tries ?? []).slice(0, 12).map((text) => tryOf(String(text), apply));
-  return h('div', {class: 'message bad', role: 'alert', 'data-name': name, 'data-kind': error.kind ?? ''},
-           h('p', {class: 'title'}, title, place && [': ', place]),
-           h('p', {class: 'foreign', 'data-name': 'error-text'}, error.text ?? ''),
-           tries.length > 0 && h('div', {class: 'tries', 'data-name': 'tries'}, h('span', null, 'Try:'), tries));
+  return h(
+      'div', {class: 'message bad', role: 'alert', 'data-name': name, 'data-kind': error.kind ?? ''},
+      h('p', {class: 'title'}, title, place && [': ', place]),
+      h('p', {class: 'foreign', 'data-name': 'error-text'}, error.text ?? ''),
+      tries.length > 0 && h('div', {class: 'tries', 'data-name': 'tries'}, h('span', null, 'Try:'), tries));
 }
 
 export function notesList(notes, name = 'notes') {

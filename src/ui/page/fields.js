@@ -8,8 +8,10 @@ import {defaultText, kindOf, wordsOf} from './settings.js';
 function optionsOf(property) {
   const choices = kindOf(property) === 'boolean' ? ['true', 'false'] : property.enum.map(String);
   const initial = defaultText(property);
-  return [h('option', {value: ''}, initial === '' ? 'not set' : `default: ${initial}`),
-          ...choices.map((choice) => h('option', {value: choice}, choice))];
+  return [
+    h('option', {value: ''}, initial === '' ? 'not set' : `default: ${initial}`),
+    ...choices.map((choice) => h('option', {value: choice}, choice))
+  ];
 }
 
 function placeholderOf(property, kind) {
@@ -20,7 +22,8 @@ function placeholderOf(property, kind) {
 
 function suggestionsOf(key, property) {
   const words = [...wordsOf(property), ...(property.examples ?? [])].map(String);
-  return words.length === 0 ? null : h('datalist', {id: `choices-${key}`}, words.map((word) => h('option', {value: word})));
+  return words.length === 0 ? null :
+                              h('datalist', {id: `choices-${key}`}, words.map((word) => h('option', {value: word})));
 }
 
 function controlOf(key, property, kind) {
@@ -43,11 +46,16 @@ export class Field {
     this.kind = kindOf(property);
     this.control = controlOf(key, property, this.kind);
     this.problem = h('p', {class: 'problem', id: `problem-${key}`, 'data-name': 'problem', hidden: true});
-    this.clear = button('clear', 'clear', () => this.reset(), {class: 'clear', 'aria-label': `Clear ${key}`, hidden: true});
-    this.element = h('div', {class: 'field', 'data-field': key},
-      h('label', {for: `field-${key}`}, h('code', null, key), this.clear),
-      this.control, suggestionsOf(key, property), this.problem,
-      h('p', {class: 'help', id: `help-${key}`, title: help}, help));
+    this.clear =
+        button('clear', 'clear', () => this.reset(), {class: 'clear', 'aria-label': `Clear ${key}`, hidden: true});
+    this.element =
+        h('div', {class: 'field', 'data-field': key},
+          h('label',
+            {for: `field-${key}`
+            },
+            h('code', null, key), this.clear),
+          this.control, suggestionsOf(key, property), this.problem,
+          h('p', {class: 'help', id: `help-${key}`, title: help}, help));
     this.control.addEventListener('input', () => setDraft(key, this.control.value));
     this.sync();
   }
@@ -85,10 +93,16 @@ export class FoldedFields {
       this.groupOf(property.group ?? 'Other').grid.append(field.element);
       field.words = `${key} ${(property.aliases ?? []).join(' ')} ${property.description}`.toLowerCase();
     }
-    this.search = h('input', {type: 'search', id: 'search-settings', placeholder: 'Search names and meanings',
-                              'aria-label': 'Search settings', listen: {input: () => this.find()}});
+    this.search = h('input', {
+      type: 'search',
+      id: 'search-settings',
+      placeholder: 'Search names and meanings',
+      'aria-label': 'Search settings',
+      listen: {input: () => this.find()}
+    });
     this.found = h('p', {class: 'muted small', role: 'status'});
-    this.element = h('div', {class: 'stack tight'}, this.search, this.found, [...this.groups.values()].map(({fold}) => fold));
+    this.element =
+        h('div', {class: 'stack tight'}, this.search, this.found, [...this.groups.values()].map(({fold}) => fold));
   }
 
   groupOf(name) {

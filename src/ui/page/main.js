@@ -1,16 +1,21 @@
 // main.js: takes the token out of the address, chooses the view that the address names, and says if the server is gone.
 //
-// A view module exports `title` and `open(argument, more)`, which returns {element, enter, leave}; enter and leave are optional.
-// Views that keep what was typed (new run, talk) are built once.
+// A view module exports `title` and `open(argument, more)`, which returns {element, enter, leave}; enter and leave are
+// optional. Views that keep what was typed (new run, talk) are built once.
 
-import {get, setToken, token, watchReach} from './requests.js';
 import {fill, h, setText, toggle} from './dom.js';
 import * as newRun from './new_run.js';
+import {get, setToken, token, watchReach} from './requests.js';
 import * as run from './run.js';
 import * as runs from './runs.js';
 import * as talk from './talk.js';
 
-const kViews = {runs, new: newRun, run, talk};
+const kViews = {
+  runs,
+  new: newRun,
+  run,
+  talk
+};
 const kKept = new Set(['new', 'talk']);
 
 const kept = new Map();
@@ -44,8 +49,10 @@ function viewOf({name, argument, more}) {
 function mark(name) {
   for (const link of document.querySelectorAll('#nav a')) {
     const here = link.dataset.view === (name === 'run' ? 'runs' : name);
-    if (here) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
+    if (here)
+      link.setAttribute('aria-current', 'page');
+    else
+      link.removeAttribute('aria-current');
   }
 }
 
@@ -66,15 +73,21 @@ function show() {
 }
 
 function needToken() {
-  fill(main, h('div', {class: 'empty panel', id: 'no-token'}, h('h2', null, 'This address has no token'),
-               h('p', null, 'Open the address that ', h('code', null, 'windlass ui'), ' printed.')));
+  fill(
+      main,
+      h('div', {class: 'empty panel', id: 'no-token'}, h('h2', null, 'This address has no token'),
+        h('p', null, 'Open the address that ', h('code', null, 'windlass ui'), ' printed.')));
 }
 
 function bannerOf(reach) {
   if (reach === 'gone')
-    return ['windlass ui is not answering. Runs continue without it. Start it again with ', h('code', null, 'windlass ui'),
-            ' and open the address that it prints.'];
-  return ['windlass ui does not accept the token of this page: it was started again. Open the address that it printed.'];
+    return [
+      'windlass ui is not answering. Runs continue without it. Start it again with ', h('code', null, 'windlass ui'),
+      ' and open the address that it prints.'
+    ];
+  return [
+    'windlass ui does not accept the token of this page: it was started again. Open the address that it printed.'
+  ];
 }
 
 function showReach(reach) {

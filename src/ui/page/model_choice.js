@@ -1,9 +1,9 @@
 // model_choice.js: what `inspect` says of the model of a new run.
 
-import {errorOf, post, wasAborted} from './requests.js';
 import {facts, fill, h} from './dom.js';
 import {failureBox, notesList} from './failure.js';
 import {bytes, count, parameters} from './format.js';
+import {errorOf, post, wasAborted} from './requests.js';
 
 function templateText(template) {
   if (typeof template === 'string') return template || 'none';
@@ -12,19 +12,25 @@ function templateText(template) {
 
 function modelFacts(model) {
   if (!model.supported)
-    return h('div', {class: 'message bad'}, h('p', {class: 'title'}, `${model.model_type ?? 'This model'} is not supported`),
-             h('p', {class: 'foreign'}, model.problem ?? ''));
-  return h('div', {class: 'stack tight'}, facts([
-    ['family', model.family, 'family'],
-    ['parameters', parameters(model.parameters), 'parameters'],
-    ['layers', count(model.blocks)],
-    ['width', count(model.hidden)],
-    ['vocabulary', count(model.vocab)],
-    ['positions', count(model.context_length)],
-    ['files', bytes(model.bytes)],
-    ['chat template', templateText(model.chat_template)],
-  ], {class: 'facts dense'}), model.tokenizer_problem && h('p', {class: 'problem foreign'}, model.tokenizer_problem),
-    model.notes?.length > 0 && notesList(model.notes));
+    return h(
+        'div', {class: 'message bad'}, h('p', {class: 'title'}, `${model.model_type ?? 'This model'} is not supported`),
+        h('p', {class: 'foreign'}, model.problem ?? ''));
+  return h(
+      'div', {class: 'stack tight'},
+      facts(
+          [
+            ['family', model.family, 'family'],
+            ['parameters', parameters(model.parameters), 'parameters'],
+            ['layers', count(model.blocks)],
+            ['width', count(model.hidden)],
+            ['vocabulary', count(model.vocab)],
+            ['positions', count(model.context_length)],
+            ['files', bytes(model.bytes)],
+            ['chat template', templateText(model.chat_template)],
+          ],
+          {class: 'facts dense'}),
+      model.tokenizer_problem && h('p', {class: 'problem foreign'}, model.tokenizer_problem),
+      model.notes?.length > 0 && notesList(model.notes));
 }
 
 // Shows the model again if its name has changed.

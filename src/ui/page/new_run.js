@@ -1,12 +1,12 @@
 // new_run.js: writes the settings of a run, shows its rows and its plan, and starts it.
 
-import {errorOf, get, stream} from './requests.js';
 import {button, codeBox, fill, h, say, setText, toggle} from './dom.js';
 import {clearDraft, draftText, kMainKeys, loadDraft, readDraft, setDraftValues, watchDraft} from './draft.js';
 import {failureBox} from './failure.js';
 import {Field, FoldedFields} from './fields.js';
 import {Inspected} from './model_choice.js';
 import {PlanPanel} from './plan_panel.js';
+import {errorOf, get, stream} from './requests.js';
 import {DataChoices, Rows} from './rows.js';
 import {commandOf, isKey, keysIn, loadKeys, yamlOf} from './settings.js';
 
@@ -29,9 +29,10 @@ class NewRun {
     this.form = h('div', {class: 'stack form'}, h('p', {class: 'busy'}, 'Reading settings'));
     this.loader = h('select', {id: 'load-from', 'aria-label': 'Run whose settings to load'});
     this.loadRow = this.makeLoadRow();
-    this.element = h('div', null,
-      h('div', {class: 'page-head'}, h('h1', null, 'New run'), this.loadRow),
-      h('div', {class: 'new-run'}, this.form, h('div', {class: 'output'}, this.makeBar(), this.makeOutput(), this.panel.element)));
+    this.element =
+        h('div', null, h('div', {class: 'page-head'}, h('h1', null, 'New run'), this.loadRow),
+          h('div', {class: 'new-run'}, this.form,
+            h('div', {class: 'output'}, this.makeBar(), this.makeOutput(), this.panel.element)));
     watchDraft((key) => this.changed(key));
     this.build();
   }
@@ -39,18 +40,22 @@ class NewRun {
   makeLoadRow() {
     const load = button('Load settings', 'load', () => this.load(this.loader.value));
     const clear = button('Clear all', 'clear-all', () => clearDraft());
-    return h('div', {class: 'actions'}, h('span', {class: 'load', hidden: true, 'data-name': 'load'}, this.loader, load), clear);
+    return h(
+        'div', {class: 'actions'}, h('span', {class: 'load', hidden: true, 'data-name': 'load'}, this.loader, load),
+        clear);
   }
 
   // Always in sight: on top of the right column, or at the bottom of a narrow window.
   makeBar() {
-    return h('section', {class: 'panel run-bar', 'aria-label': 'Command'}, this.command.element,
-             h('div', {class: 'actions'}, this.planButton, this.startButton), this.problem);
+    return h(
+        'section', {class: 'panel run-bar', 'aria-label': 'Command'}, this.command.element,
+        h('div', {class: 'actions'}, this.planButton, this.startButton), this.problem);
   }
 
   makeOutput() {
-    return h('section', {class: 'panel stack tight', 'aria-labelledby': 'output-title'},
-             h('h2', {id: 'output-title'}, 'run.yaml'), this.yaml.element, this.fileCommand.element);
+    return h(
+        'section', {class: 'panel stack tight', 'aria-labelledby': 'output-title'},
+        h('h2', {id: 'output-title'}, 'run.yaml'), this.yaml.element, this.fileCommand.element);
   }
 
   async build() {
@@ -60,8 +65,7 @@ class NewRun {
       this.panel.showMachines(places.machines ?? []);
       this.changed(null);
     } catch (problem) {
-      fill(this.form, failureBox(errorOf(problem)),
-           h('div', null, button('Try again', 'retry', () => this.build())));
+      fill(this.form, failureBox(errorOf(problem)), h('div', null, button('Try again', 'retry', () => this.build())));
     }
   }
 
@@ -79,12 +83,13 @@ class NewRun {
     const models = h('datalist', {id: 'models'}, places.models.map((one) => h('option', {value: one.model}, one.from)));
     const main = kMainKeys.filter((key) => !kPlaced.has(key) && keys[key]).map((key) => field(key));
     this.folded = new FoldedFields(keys, new Set([...kMainKeys, ...kNowhere]));
-    fill(this.form,
-      panel('Model', model.element, models, this.inspected.element),
-      panel('Rows', h('div', {class: 'fields two'}, field('train_data').element, field('eval_data').element),
+    fill(
+        this.form, panel('Model', model.element, models, this.inspected.element),
+        panel(
+            'Rows', h('div', {class: 'fields two'}, field('train_data').element, field('eval_data').element),
             this.choices.element, this.rows.element),
-      panel('Settings', h('div', {class: 'fields'}, main.map((one) => one.element))),
-      panel('All settings', this.folded.element));
+        panel('Settings', h('div', {class: 'fields'}, main.map((one) => one.element))),
+        panel('All settings', this.folded.element));
     this.choices.show(places.data ?? []);
     model.control.addEventListener('change', () => this.inspected.show(draftText('model').trim()));
   }
@@ -104,7 +109,8 @@ class NewRun {
     if (key === null || key === 'train_data') this.choices.sync();
     if (key === null || key === 'model') this.inspectSoon();
     const {settings, problems} = readDraft();
-    for (const field of key === null ? this.everyField() : [this.field(key)].filter(Boolean)) field.complain(problems[field.key]);
+    for (const field of key === null ? this.everyField() : [this.field(key)].filter(Boolean))
+      field.complain(problems[field.key]);
     this.folded.count();
     this.showOutput(settings, Object.keys(problems));
   }

@@ -1,11 +1,11 @@
 // plan_panel.js: plans the draft, and shows what arrives: the plan, its lanes, other methods, faster settings.
 
-import {stream, wasAborted} from './requests.js';
 import {button, fill, h, say, toggle} from './dom.js';
 import {readDraft} from './draft.js';
 import {failureBox, notesList} from './failure.js';
 import {lanesFigure} from './lanes.js';
 import {cheaperTable, methodsTable, planFigure} from './plan.js';
+import {stream, wasAborted} from './requests.js';
 
 const kCompareSeconds = 20;
 
@@ -31,114 +31,121 @@ export class PlanPanel {
           h('label', {class: 'check'}, this.compare, 'compare methods'),
           h('label', {class: 'check', for: 'machine'}, 'for', this.machine))),
       this.body);
-    this.showEmpty();
+      this.showEmpty();
   }
 
   showMachines(names) {
-    this.machine.append(...names.map((name) => h('option', {value: name}, name)));
+      this.machine.append(...names.map((name) => h('option', {value: name}, name)));
   }
 
   showEmpty() {
-    fill(this.body, h('p', {class: 'muted'}, 'Plan says whether the run fits, where its data is kept, how long a step takes ' +
-                                             'and what it waits for. It trains nothing and reads no weights.'));
+      fill(
+          this.body,
+          h('p', {class: 'muted'},
+            'Plan says whether the run fits, where its data is kept, how long a step takes ' +
+                'and what it waits for. It trains nothing and reads no weights.'));
   }
 
   showError(error) {
-    fill(this.body, failureBox(error, {apply: this.use}));
-    this.complain(error);
+      fill(this.body, failureBox(error, {apply: this.use}));
+      this.complain(error);
   }
 
   showNotes(notes, name) {
-    fill(this.body, notesList(notes, name));
+      fill(this.body, notesList(notes, name));
   }
 
   settings() {
-    const {settings} = readDraft();
-    return this.machine.value === '' ? settings : {...settings, machine: this.machine.value};
+      const {settings} = readDraft();
+      return this.machine.value === '' ? settings : {...settings, machine: this.machine.value};
   }
 
   // Marks an older plan as such.
   grow(old) {
-    this.body.classList.toggle('old', old);
+      this.body.classList.toggle('old', old);
   }
 
   async plan(control) {
-    this.abort?.abort();
-    const abort = this.abort = new AbortController();
-    const view = {notes: [], methods: [], cheaper: [], parts: {}};
-    for (const name of ['notes', 'plan', 'lanes', 'methods', 'cheaper', 'end']) view.parts[name] = h('div', {class: 'part'});
-    this.begin(control);
-    let begun = false;
-    try {
-      const last = await stream('/api/plan', {settings: this.settings(), compare_seconds: this.compare.checked ? kCompareSeconds : 0},
-                                (event) => {
-        if (!begun && event.event !== 'error') {
-          begun = true;
-          fill(this.body, Object.values(view.parts));
-        }
-        this.take(view, event);
-      }, {signal: abort.signal});
-      if (last.event === 'error') this.fail(view, last);
-      else this.end(view, last);
-    } catch (problem) {
-      if (!wasAborted(problem)) throw problem;
-      if (this.abort === abort) fill(view.parts.end, h('p', {class: 'muted small'}, 'Canceled.'));
-    } finally {
-      if (this.abort === abort) this.finish(control);
-    }
+      this.abort?.abort();
+      const abort = this.abort = new AbortController();
+      const view = {notes: [], methods: [], cheaper: [], parts: {}};
+      for (const name of ['notes', 'plan', 'lanes', 'methods', 'cheaper', 'end'])
+        view.parts[name] = h('div', {class: 'part'});
+      this.begin(control);
+      let begun = false;
+      try {
+        const last = await stream(
+            '/api/plan',
+            {settings: this.settings(), compare_seconds: this.compare.checked ? kCompareSeconds : 0}, (event) => {
+              if (!begun && event.event !== 'error') {
+                begun = true;
+                fill(this.body, Object.values(view.parts));
+              }
+              this.take(view, event);
+            }, {signal: abort.signal});
+        if (last.event === 'error')
+          this.fail(view, last);
+        else
+          this.end(view, last);
+      } catch (problem) {
+        if (!wasAborted(problem)) throw problem;
+        if (this.abort === abort) fill(view.parts.end, h('p', {class: 'muted small'}, 'Canceled.'));
+      } finally {
+        if (this.abort === abort) this.finish(control);
+      }
   }
 
   begin(control) {
-    control.setAttribute('aria-busy', 'true');
-    toggle(this.cancel, true);
-    toggle(this.status, true);
-    fill(this.status, 'Planning');
-    this.complain(null);
-    this.grow(true);
+      control.setAttribute('aria-busy', 'true');
+      toggle(this.cancel, true);
+      toggle(this.status, true);
+      fill(this.status, 'Planning');
+      this.complain(null);
+      this.grow(true);
   }
 
   finish(control) {
-    control.removeAttribute('aria-busy');
-    toggle(this.cancel, false);
-    toggle(this.status, false);
-    this.grow(false);
+      control.removeAttribute('aria-busy');
+      toggle(this.cancel, false);
+      toggle(this.status, false);
+      this.grow(false);
   }
 
   take(view, event) {
-    if (event.event === 'note' || event.event === 'warning') {
-      view.notes.push(event.text);
-      fill(view.parts.notes, notesList(view.notes.slice(-6), 'plan-notes'));
-    } else if (event.event === 'plan') {
-      this.grow(false);
-      fill(view.parts.notes);
-      fill(view.parts.plan, planFigure(event));
-      fill(this.status, this.compare.checked ? 'Comparing' : 'Drawing');
-      say('The plan fits.');
-    } else if (event.event === 'lanes') {
-      fill(view.parts.lanes, lanesFigure(event));
-    } else if (event.event === 'method') {
-      view.methods.push(event);
-      this.fillMethods(view);
-    } else if (event.event === 'cheaper') {
-      view.cheaper.push(event);
-      fill(view.parts.cheaper, h('h3', null, 'Faster'), cheaperTable(view.cheaper, this.use));
-    }
+      if (event.event === 'note' || event.event === 'warning') {
+        view.notes.push(event.text);
+        fill(view.parts.notes, notesList(view.notes.slice(-6), 'plan-notes'));
+      } else if (event.event === 'plan') {
+        this.grow(false);
+        fill(view.parts.notes);
+        fill(view.parts.plan, planFigure(event));
+        fill(this.status, this.compare.checked ? 'Comparing' : 'Drawing');
+        say('The plan fits.');
+      } else if (event.event === 'lanes') {
+        fill(view.parts.lanes, lanesFigure(event));
+      } else if (event.event === 'method') {
+        view.methods.push(event);
+        this.fillMethods(view);
+      } else if (event.event === 'cheaper') {
+        view.cheaper.push(event);
+        fill(view.parts.cheaper, h('h3', null, 'Faster'), cheaperTable(view.cheaper, this.use));
+      }
   }
 
   fillMethods(view, advised) {
-    fill(view.parts.methods, h('h3', null, 'Methods'), methodsTable(view.methods, advised, this.use));
+      fill(view.parts.methods, h('h3', null, 'Methods'), methodsTable(view.methods, advised, this.use));
   }
 
   // What was found before an error stays.
   fail(view, error) {
-    if (view.parts.plan.childElementCount === 0) return this.showError(error);
-    fill(view.parts.end, failureBox(error, {apply: this.use}));
-    this.complain(error);
+      if (view.parts.plan.childElementCount === 0) return this.showError(error);
+      fill(view.parts.end, failureBox(error, {apply: this.use}));
+      this.complain(error);
   }
 
   end(view, last) {
-    fill(view.parts.notes);
-    if (view.methods.length > 0) this.fillMethods(view, last.advised);
-    fill(view.parts.end, comparisonEnd(last));
+      fill(view.parts.notes);
+      if (view.methods.length > 0) this.fillMethods(view, last.advised);
+      fill(view.parts.end, comparisonEnd(last));
   }
-}
+  }

@@ -69,8 +69,14 @@ async function send(method, path, body, {signal, keepalive} = {}) {
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   let response;
   try {
-    response = await fetch(path, {method, headers, signal, keepalive, cache: 'no-store',
-                                  body: body === undefined ? undefined : JSON.stringify(body)});
+    response = await fetch(path, {
+      method,
+      headers,
+      signal,
+      keepalive,
+      cache: 'no-store',
+      body: body === undefined ? undefined : JSON.stringify(body)
+    });
   } catch (problem) {
     if (wasAborted(problem)) throw problem;
     setReach('gone');
@@ -151,7 +157,7 @@ export async function stream(path, body, take, {signal, ends = kEnds} = {}) {
     await readLines(response.body, keep);
   } catch (problem) {
     if (wasAborted(problem) || signal?.aborted) throw new DOMException('aborted', 'AbortError');
-    if (problem instanceof Failure) keep({event: 'error', ...problem.error});
+    if (problem instanceof Failure) keep({event: 'error', ...problem.error, status: problem.status});
   }
   if (!ends.includes(last?.event))
     keep({event: 'error', kind: 'cut', place: '', text: 'The answer was cut off before its end.', tries: []});

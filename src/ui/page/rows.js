@@ -1,10 +1,10 @@
 // rows.js: rows as a run sees them: which tokens are trained, how long samples are, and what is left out.
 
-import {stream, wasAborted} from './requests.js';
 import {button, facts, fill, h, longText} from './dom.js';
 import {draftText, readDraft, setDraft} from './draft.js';
 import {failureBox, notesList} from './failure.js';
 import {bytes, count, percent, plural} from './format.js';
+import {stream, wasAborted} from './requests.js';
 
 const kSamples = 5;
 const kSampleCharacters = 4000;
@@ -15,9 +15,11 @@ function pieceOf(piece) {
 }
 
 function rowOf(row, index) {
-  return h('figure', {class: 'sample', 'data-name': 'row'},
-           h('figcaption', {class: 'muted small'}, `Sample ${index}: ${plural(row.tokens, 'token')}, ${count(row.learned)} trained`),
-           h('pre', {tabindex: 0, 'aria-label': `Sample ${index}`}, (row.pieces ?? []).slice(0, 500).map(pieceOf)));
+  return h(
+      'figure', {class: 'sample', 'data-name': 'row'},
+      h('figcaption', {class: 'muted small'},
+        `Sample ${index}: ${plural(row.tokens, 'token')}, ${count(row.learned)} trained`),
+      h('pre', {tabindex: 0, 'aria-label': `Sample ${index}`}, (row.pieces ?? []).slice(0, 500).map(pieceOf)));
 }
 
 function left(stats) {
@@ -39,23 +41,30 @@ function noteText(note) {
 function statsOf(stats) {
   const leftOut = left(stats);
   const unread = Object.entries(stats.unread_keys ?? {});
-  return h('div', {class: 'stack tight', 'data-name': 'stats'},
-    facts([
-      ['rows', count(stats.rows), 'stat-rows'],
-      ['samples', count(stats.samples)],
-      ['tokens', count(stats.tokens)],
-      ['trained', percent(stats.learned_tokens / stats.tokens)],
-      ['shortest', count(stats.shortest)],
-      ['median', count(stats.median)],
-      ['90 %', count(stats.p90)],
-      ['99 %', count(stats.p99)],
-      ['longest', count(stats.longest)],
-    ], {class: 'facts dense'}),
-    h('p', {class: leftOut.length > 0 ? 'small' : 'muted small', 'data-name': 'left-out'},
-      leftOut.length > 0 ? `Samples: ${leftOut.join('; ')}.` : 'Nothing is left out or cut.'),
-    unread.length > 0 && h('p', {class: 'muted small foreign'},
-      `Keys that are not read: ${unread.slice(0, 20).map(([key, rows]) => `${key} (${typeof rows === 'number' ? count(rows) : '?'})`).join(', ')}`),
-    notesList((stats.notes ?? []).map(noteText)));
+  return h(
+      'div', {class: 'stack tight', 'data-name': 'stats'},
+      facts(
+          [
+            ['rows', count(stats.rows), 'stat-rows'],
+            ['samples', count(stats.samples)],
+            ['tokens', count(stats.tokens)],
+            ['trained', percent(stats.learned_tokens / stats.tokens)],
+            ['shortest', count(stats.shortest)],
+            ['median', count(stats.median)],
+            ['90 %', count(stats.p90)],
+            ['99 %', count(stats.p99)],
+            ['longest', count(stats.longest)],
+          ],
+          {class: 'facts dense'}),
+      h('p', {class: leftOut.length > 0 ? 'small' : 'muted small', 'data-name': 'left-out'},
+        leftOut.length > 0 ? `Samples: ${leftOut.join('; ')}.` : 'Nothing is left out or cut.'),
+      unread.length > 0 &&
+          h('p', {class: 'muted small foreign'},
+            `Keys that are not read: ${
+                unread.slice(0, 20)
+                    .map(([key, rows]) => `${key} (${typeof rows === 'number' ? count(rows) : '?'})`)
+                    .join(', ')}`),
+      notesList((stats.notes ?? []).map(noteText)));
 }
 
 // Check boxes for the data files below the root, which edit the lines of train_data.
@@ -73,9 +82,17 @@ export class DataChoices {
   }
 
   boxOf(file) {
-    const box = h('input', {type: 'checkbox', 'data-path': file.path, listen: {change: () => this.toggle(file.path, box.checked)}});
-    return {path: file.path, box, item: h('li', null, h('label', {class: 'check'}, box, h('bdi', null, file.path),
-                                                         h('span', {class: 'muted small'}, bytes(file.bytes))))};
+    const box =
+        h('input',
+          {type: 'checkbox', 'data-path': file.path, listen: {change: () => this.toggle(file.path, box.checked)}});
+    return {
+      path: file.path,
+      box,
+      item:
+          h('li', null,
+            h('label', {class: 'check'}, box, h('bdi', null, file.path),
+              h('span', {class: 'muted small'}, bytes(file.bytes))))
+    };
   }
 
   lines() {
@@ -99,8 +116,11 @@ export class Rows {
     this.apply = apply;
     this.body = h('div', {class: 'stack', id: 'rows', 'aria-live': 'polite'});
     this.control = button('Show rows', 'rows', () => this.show());
-    this.element = h('div', {class: 'stack'}, h('div', {class: 'actions'}, this.control,
-      h('span', {class: 'muted small'}, 'trained tokens are ', h('mark', null, 'marked'))), this.body);
+    this.element =
+        h('div', {class: 'stack'},
+          h('div', {class: 'actions'}, this.control,
+            h('span', {class: 'muted small'}, 'trained tokens are ', h('mark', null, 'marked'))),
+          this.body);
   }
 
   async show() {

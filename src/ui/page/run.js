@@ -1,10 +1,11 @@
 // run.js: one run: its state and numbers, curves, what it has written, and what may be asked of it. Files are read once
 // a second while it trains.
 
-import {errorOf, get} from './requests.js';
 import {button, facts, fill, h, say, setText, toggle} from './dom.js';
 import {Export} from './export.js';
 import {failureBox, notesList} from './failure.js';
+import {errorOf, get} from './requests.js';
+
 import {ago, bytes, count, loss, percent, seconds, short, width} from './format.js';
 import {planFigure} from './plan.js';
 import {Poll} from './poll.js';
@@ -42,10 +43,14 @@ class Run {
       resume: button('Resume', 'resume', () => this.ask(resumeRun, 'Resuming'), {class: 'primary'}),
       talk: h('a', {class: 'button', 'data-action': 'talk'}, 'Talk'),
       export: button('Export', 'export', () => this.exporter.show()),
-      again: h('a', {class: 'button', 'data-action': 'again', href: `#/new/${encodeURIComponent(this.id)}`}, 'New run from these settings'),
+      again:
+          h('a', {class: 'button', 'data-action': 'again', href: `#/new/${encodeURIComponent(this.id)}`},
+            'New run from these settings'),
     };
     for (const control of Object.values(this.buttons)) control.hidden = true;
-    this.head = h('div', {class: 'page-head'}, this.name, this.state, this.asked, h('div', {class: 'actions'}, Object.values(this.buttons)));
+    this.head =
+        h('div', {class: 'page-head'}, this.name, this.state, this.asked,
+          h('div', {class: 'actions'}, Object.values(this.buttons)));
   }
 
   makeBody() {
@@ -62,16 +67,18 @@ class Run {
     this.yaml = new Yaml();
     this.plan = h('details', {class: 'panel fold', 'data-name': 'run-plan', hidden: true}, h('summary', null, 'Plan'));
     this.exporter = new Export(this.id);
-    this.body = h('div', {class: 'stack', hidden: true},
-      h('section', {class: 'panel stack tight', 'aria-label': 'Progress'}, h('div', {class: 'progress run-progress', 'aria-hidden': 'true'}, this.bar), this.numbers),
-      this.exporter.element,
-      h('section', {class: 'panel'},
-        h('div', {class: 'panel-head'}, h('h2', null, 'Curves'), this.overlays.element, h('div', {class: 'right'}, this.curves.controls)),
-        this.curves.element),
-      h('div', {class: 'run-parts'},
-        h('section', {class: 'panel'}, h('h2', null, 'Checkpoints'), this.checkpoints), this.samples.element),
-      this.next,
-      this.plan, this.log.element, this.yaml.element);
+    this.body =
+        h('div', {class: 'stack', hidden: true},
+          h('section', {class: 'panel stack tight', 'aria-label': 'Progress'},
+            h('div', {class: 'progress run-progress', 'aria-hidden': 'true'}, this.bar), this.numbers),
+          this.exporter.element,
+          h('section', {class: 'panel'},
+            h('div', {class: 'panel-head'}, h('h2', null, 'Curves'), this.overlays.element,
+              h('div', {class: 'right'}, this.curves.controls)),
+            this.curves.element),
+          h('div', {class: 'run-parts'}, h('section', {class: 'panel'}, h('h2', null, 'Checkpoints'), this.checkpoints),
+            this.samples.element),
+          this.next, this.plan, this.log.element, this.yaml.element);
   }
 
   async refresh() {
@@ -96,7 +103,8 @@ class Run {
     try {
       const about = await get(`/api/runs/${encodeURIComponent(this.id)}`);
       const changes = await Promise.all(['metrics', 'events', 'samples'].map((file) => this.files.read(file)));
-      const state = `${about.status.state} ${about.status.step} ${(about.status.checkpoints ?? []).join()} ${about.status.has_final}`;
+      const state = `${about.status.state} ${about.status.step} ${(about.status.checkpoints ?? []).join()} ${
+          about.status.has_final}`;
       const moved = changes.some(Boolean) || state !== this.shownState;
       this.shownState = state;
       return [about, moved];
@@ -136,14 +144,35 @@ class Run {
   facts(status, training) {
     const measured = this.files.series.last('tokens_total');
     return facts([
-      ['step', [count(status.step ?? 0), ' ', status.total_steps > 0 && h('small', null, `of ${count(status.total_steps)}, ${percent(progressOf(status))}`)], 'step'],
+      [
+        'step',
+        [
+          count(status.step ?? 0), ' ',
+          status.total_steps > 0 && h('small', null, `of ${count(status.total_steps)}, ${percent(progressOf(status))}`)
+        ],
+        'step'
+      ],
       ['loss', loss(status.loss), 'loss'],
       status.eval_loss !== undefined && ['evaluation', loss(status.eval_loss), 'eval-loss'],
       training ? ['time left', seconds(status.eta_seconds), 'eta'] : ['last step', ago(status.updated), 'updated'],
-      ['a step', [seconds(status.step_seconds), ' ', status.predicted_seconds > 0 && h('small', null, `${seconds(status.predicted_seconds)} predicted`)], 'step-seconds'],
+      [
+        'a step',
+        [
+          seconds(status.step_seconds), ' ',
+          status.predicted_seconds > 0 && h('small', null, `${seconds(status.predicted_seconds)} predicted`)
+        ],
+        'step-seconds'
+      ],
       ['tokens/s', short(status.tokens_per_second), 'tokens-per-second'],
       measured > 0 && ['tokens', count(measured)],
-      ['memory', [bytes(status.ram_bytes), ' ', status.planned_bytes > 0 && h('small', null, `${bytes(status.planned_bytes)} planned`)], 'memory-bytes'],
+      [
+        'memory',
+        [
+          bytes(status.ram_bytes), ' ',
+          status.planned_bytes > 0 && h('small', null, `${bytes(status.planned_bytes)} planned`)
+        ],
+        'memory-bytes'
+      ],
     ]);
   }
 
@@ -163,13 +192,16 @@ class Run {
   }
 
   warnings() {
-    const texts = [...new Set(this.files.events.filter((event) => event.event === 'warning').map((event) => event.text))];
-    return texts.length === 0 ? null
-      : h('details', {class: 'message warn fold', 'data-name': 'warnings'}, h('summary', null, `Warnings: ${texts.length}`), notesList(texts.slice(-20)));
+    const texts =
+        [...new Set(this.files.events.filter((event) => event.event === 'warning').map((event) => event.text))];
+    return texts.length === 0 ? null :
+                                h('details', {class: 'message warn fold', 'data-name': 'warnings'},
+                                  h('summary', null, `Warnings: ${texts.length}`), notesList(texts.slice(-20)));
   }
 
   drawCurves() {
-    const others = this.overlayIds.map((id) => ({status: this.all?.find((one) => one.run_id === id) ?? {folder: id}, series: filesOf(id).series}));
+    const others = this.overlayIds.map(
+        (id) => ({status: this.all?.find((one) => one.run_id === id) ?? {folder: id}, series: filesOf(id).series}));
     this.curves.show([{status: this.status, series: this.files.series}, ...others]);
   }
 

@@ -1,7 +1,7 @@
 // run_actions.js: what may be asked of a run. Each returns the error, or null.
 
-import {errorOf, post, stream} from './requests.js';
 import {say} from './dom.js';
+import {errorOf, post, stream} from './requests.js';
 
 function routeOf(id, action) {
   return `/api/runs/${encodeURIComponent(id)}/${action}`;

@@ -27,14 +27,19 @@ class RunFiles {
   }
 
   clear(file) {
-    if (file === 'metrics') this.series.clear();
-    else this[file] = [];
+    if (file === 'metrics')
+      this.series.clear();
+    else
+      this[file] = [];
   }
 
   take(file, line) {
-    if (file === 'metrics') this.series.add(line);
-    else if (file === 'events') this.events.push(line);
-    else this.takeSample(line);
+    if (file === 'metrics')
+      this.series.add(line);
+    else if (file === 'events')
+      this.events.push(line);
+    else
+      this.takeSample(line);
   }
 
   // Samples of a step come again if the run was resumed before it.

@@ -1,10 +1,10 @@
 // runs.js: all runs below the root, with their state, loss and what may be done with them.
 
-import {errorOf, get} from './requests.js';
 import {button, fill, h, s, setText, toggle} from './dom.js';
 import {failureBox} from './failure.js';
 import {ago, count, loss, percent, plural, seconds, width} from './format.js';
 import {Poll} from './poll.js';
+import {errorOf, get} from './requests.js';
 import {resumeRun, stopRun} from './run_actions.js';
 import {filesOf} from './run_files.js';
 import {thinned} from './series.js';
@@ -22,8 +22,9 @@ export function progressOf(status) {
 // Newest first; those that train before all others.
 function ordered(statuses) {
   const rank = (status) => (status.state === 'training' ? 1 : 0);
-  return [...statuses].sort((a, b) => rank(b) - rank(a) || (b.updated ?? 0) - (a.updated ?? 0) ||
-                                      String(a.folder).localeCompare(String(b.folder)));
+  return [...statuses].sort(
+      (a, b) =>
+          rank(b) - rank(a) || (b.updated ?? 0) - (a.updated ?? 0) || String(a.folder).localeCompare(String(b.folder)));
 }
 
 export function runLink(status) {
@@ -42,7 +43,7 @@ function drawSpark(svg, points) {
   const xs = drawn.map((point) => point.x), ys = drawn.map((point) => point.y);
   const left = Math.min(...xs), right = Math.max(...xs), low = Math.min(...ys), high = Math.max(...ys);
   const place = ({x, y}) => `${(((x - left) / (right - left || 1)) * 156 + 2).toFixed(1)},` +
-                            `${(38 - ((y - low) / (high - low || 1)) * 34).toFixed(1)}`;
+      `${(38 - ((y - low) / (high - low || 1)) * 34).toFixed(1)}`;
   return fill(svg, s('polyline', {points: drawn.map(place).join(' ')}));
 }
 
@@ -52,25 +53,34 @@ class Card {
     this.id = id;
     this.refresh = refresh;
     this.drawn = null;
-    this.spark = s('svg', {class: 'spark', viewBox: '0 0 160 40', preserveAspectRatio: 'none', role: 'img',
-                           'aria-label': 'Loss by step'});
+    this.spark = s('svg', {
+      class: 'spark',
+      viewBox: '0 0 160 40',
+      preserveAspectRatio: 'none',
+      role: 'img',
+      'aria-label': 'Loss by step'
+    });
     this.name = h('a', {class: 'name foreign', 'data-action': 'open'});
     this.state = h('span', {class: 'badge', 'data-name': 'state'});
     this.bar = h('div');
-    this.meter = h('div', {class: 'progress run-progress', role: 'progressbar', 'aria-label': 'Steps', 'aria-valuemin': 0}, this.bar);
-    this.values = Object.fromEntries(['steps', 'loss', 'eval', 'pace', 'eta'].map((name) =>
-      [name, h('dd', {'data-name': name})]));
+    this.meter =
+        h('div', {class: 'progress run-progress', role: 'progressbar', 'aria-label': 'Steps', 'aria-valuemin': 0},
+          this.bar);
+    this.values = Object.fromEntries(
+        ['steps', 'loss', 'eval', 'pace', 'eta'].map((name) => [name, h('dd', {'data-name': name})]));
     this.reason = h('p', {class: 'reason foreign', 'data-name': 'reason', hidden: true});
     this.buttons = this.makeButtons();
-    this.element = h('li', {class: 'panel run-card', 'data-run': id}, this.spark,
-      h('div', {class: 'who'}, h('h2', null, this.name), this.state), this.meter, this.numbers(), this.reason,
-      h('div', {class: 'actions'}, Object.values(this.buttons)));
+    this.element =
+        h('li', {class: 'panel run-card', 'data-run': id}, this.spark,
+          h('div', {class: 'who'}, h('h2', null, this.name), this.state), this.meter, this.numbers(), this.reason,
+          h('div', {class: 'actions'}, Object.values(this.buttons)));
   }
 
   numbers() {
     const terms = {steps: 'step', loss: 'loss', eval: 'evaluation', pace: 'a step', eta: 'time left'};
-    return h('dl', {class: 'numbers'}, Object.entries(this.values).map(([name, value]) =>
-      h('div', {class: name}, h('dt', null, terms[name]), value)));
+    return h(
+        'dl', {class: 'numbers'},
+        Object.entries(this.values).map(([name, value]) => h('div', {class: name}, h('dt', null, terms[name]), value)));
   }
 
   makeButtons() {
@@ -149,10 +159,12 @@ class Card {
 }
 
 function emptyState() {
-  return h('div', {class: 'panel empty', 'data-name': 'empty'}, h('h2', null, 'No runs yet'),
-           h('p', null, 'A run appears here as soon as it trains below this folder, whether it was started on this page or with ',
-             h('code', null, 'windlass train'), '.'),
-           h('a', {class: 'button primary', href: '#/new'}, 'New run'));
+  return h(
+      'div', {class: 'panel empty', 'data-name': 'empty'}, h('h2', null, 'No runs yet'),
+      h('p', null,
+        'A run appears here as soon as it trains below this folder, whether it was started on this page or with ',
+        h('code', null, 'windlass train'), '.'),
+      h('a', {class: 'button primary', href: '#/new'}, 'New run'));
 }
 
 export function open() {
@@ -181,8 +193,10 @@ export function open() {
     const same = list.children.length === shown.length && shown.every((card, i) => list.children[i] === card.element);
     if (!same) fill(list, shown.map((card) => card.element));
     const wanted = runs.length > 0 ? list : null;
-    if (wanted === null) fill(body, emptyState());
-    else if (body.firstElementChild !== list) fill(body, list);
+    if (wanted === null)
+      fill(body, emptyState());
+    else if (body.firstElementChild !== list)
+      fill(body, list);
   }
 
   function cardOf(status) {
@@ -192,9 +206,11 @@ export function open() {
     return card;
   }
 
-  const element = h('div', null,
-    h('div', {class: 'page-head'}, h('h1', null, 'Runs'), summary,
-      h('div', {class: 'actions'}, h('a', {class: 'button primary', href: '#/new', 'data-action': 'new'}, 'New run'))),
-    body);
+  const element =
+      h('div', null,
+        h('div', {class: 'page-head'}, h('h1', null, 'Runs'), summary,
+          h('div', {class: 'actions'},
+            h('a', {class: 'button primary', href: '#/new', 'data-action': 'new'}, 'New run'))),
+        body);
   return {element, enter: () => poll.start(), leave: () => poll.stop()};
 }

@@ -25,7 +25,8 @@ export class Series {
     if (!Number.isFinite(step)) return;
     while (this.length > 0 && this.steps[this.length - 1] >= step) this.pop();
     for (const [key, value] of Object.entries(line))
-      if (key !== 'step' && isNumber(value) && !this.columns.has(key)) this.columns.set(key, new Array(this.length).fill(NaN));
+      if (key !== 'step' && isNumber(value) && !this.columns.has(key))
+        this.columns.set(key, new Array(this.length).fill(NaN));
     this.steps.push(step);
     for (const [key, column] of this.columns) column.push(number(line[key]));
   }

@@ -50,7 +50,8 @@ function numberText(value) {
 }
 
 export function textOf(value) {
-  if (Array.isArray(value)) return value.map((one) => (typeof one === 'object' ? JSON.stringify(one) : String(one))).join('\n');
+  if (Array.isArray(value))
+    return value.map((one) => (typeof one === 'object' ? JSON.stringify(one) : String(one))).join('\n');
   if (value !== null && typeof value === 'object') return JSON.stringify(value);
   return typeof value === 'number' ? numberText(value) : String(value);
 }
@@ -83,11 +84,16 @@ export function parse(key, text) {
   if (trimmed === '' || !isKey(key)) return null;
   const property = keys[key];
   switch (kindOf(property)) {
-    case 'boolean': return {value: trimmed === 'true'};
-    case 'choice': return {value: property.enum.find((choice) => String(choice) === trimmed) ?? trimmed};
-    case 'number': return parseNumber(trimmed, property);
-    case 'list': return parseList(trimmed);
-    default: return {value: trimmed};
+    case 'boolean':
+      return {value: trimmed === 'true'};
+    case 'choice':
+      return {value: property.enum.find((choice) => String(choice) === trimmed) ?? trimmed};
+    case 'number':
+      return parseNumber(trimmed, property);
+    case 'list':
+      return parseList(trimmed);
+    default:
+      return {value: trimmed};
   }
 }
 
@@ -128,12 +134,14 @@ export function settingsIn(advice) {
     return setting && [setting];
   }
   if (!/^(--[a-z][\w-]*([ =](?!--)\S+)?(\s+|$))+$/.test(advice.trim())) return null;
-  const found = [...advice.matchAll(/--([a-z][\w-]*)(?:[ =](?!--)(\S+))?/g)].map((match) => settingOf(match[1], match[2]));
+  const found =
+      [...advice.matchAll(/--([a-z][\w-]*)(?:[ =](?!--)(\S+))?/g)].map((match) => settingOf(match[1], match[2]));
   return found.every(Boolean) ? found : null;
 }
 
 // The keys that an error is about, each with the line that names it: from its place, from lines such as
-// `--lr: learning_rate: "abc" is not a number` or `lora_r has no meaning without an adapter`, or from a value of `settings`.
+// `--lr: learning_rate: "abc" is not a number` or `lora_r has no meaning without an adapter`, or from a value of
+// `settings`.
 export function keysIn(error, settings) {
   const found = new Map();
   const text = String(error.text ?? '').slice(0, 10000), place = String(error.place ?? '');

@@ -1,14 +1,20 @@
 // talk.js: talks with a trained model, and with a second one next to it that gets the same questions.
 
-import {errorOf, get} from './requests.js';
 import {Chat} from './chat.js';
 import {button, fill, h, setText, toggle} from './dom.js';
 import {failureBox} from './failure.js';
+import {errorOf, get} from './requests.js';
 
 export const title = 'Talk';
 
 const kSettings = 'windlass-talk';
-const kDefaults = {first: '', second: '', system: '', temperature: '0.7', tokens: '256'};
+const kDefaults = {
+  first: '',
+  second: '',
+  system: '',
+  temperature: '0.7',
+  tokens: '256'
+};
 
 function keptSettings() {
   try {
@@ -22,7 +28,8 @@ function modelsOf(places, runs) {
   const found = [];
   for (const run of runs) {
     if (run.has_final) found.push({model: `${run.folder}/final`, from: 'result of a run'});
-    for (const step of run.checkpoints ?? []) found.push({model: `${run.folder}/checkpoint-${step}/model`, from: `step ${step}`});
+    for (const step of run.checkpoints ?? [])
+      found.push({model: `${run.folder}/checkpoint-${step}/model`, from: `step ${step}`});
   }
   const known = new Set(found.map(({model}) => model));
   return [...found, ...places.filter(({model}) => !known.has(model))];
@@ -43,8 +50,13 @@ class Talk {
     this.base = button('', 'base', () => this.useBase(), {class: 'quiet', hidden: true});
     this.problem = h('div', {'aria-live': 'polite'});
     this.columns = h('div', {class: 'chats'});
-    this.question = h('textarea', {id: 'question', rows: 2, placeholder: 'Ask something', 'aria-label': 'Question',
-                                   listen: {keydown: (event) => this.key(event)}});
+    this.question = h('textarea', {
+      id: 'question',
+      rows: 2,
+      placeholder: 'Ask something',
+      'aria-label': 'Question',
+      listen: {keydown: (event) => this.key(event)}
+    });
     this.send = h('button', {type: 'submit', class: 'primary', 'data-action': 'send'}, 'Send');
     this.stop = button('Stop', 'interrupt', () => this.chats.forEach((chat) => chat.interrupt()), {disabled: true});
     this.element = this.layout();
@@ -60,21 +72,28 @@ class Talk {
   }
 
   modelInput(name, placeholder) {
-    return this.input(name, h('input', {type: 'text', list: 'talk-models', placeholder, spellcheck: 'false', autocomplete: 'off'}));
+    return this.input(
+        name, h('input', {type: 'text', list: 'talk-models', placeholder, spellcheck: 'false', autocomplete: 'off'}));
   }
 
   labeled(name, label, ...more) {
-    return h('div', {class: 'field'}, h('label', {for: `talk-${name}`}, label), this.inputs[name], more);
+    return h('div', {class: 'field'}, h('label', {for: `talk-${name}`
+             }, label), this.inputs[name], more);
   }
 
   layout() {
-    const settings = h('section', {class: 'panel talk-settings', 'aria-label': 'Models'}, this.models,
-      this.labeled('first', 'model'), this.labeled('second', 'next to it', this.base), this.labeled('system', 'system text'),
-      h('div', {class: 'pair'}, this.labeled('temperature', 'temperature'), this.labeled('tokens', 'max tokens')));
-    const form = h('form', {class: 'ask', listen: {submit: (event) => this.submit(event)}}, this.question,
-      h('div', {class: 'actions'}, this.send, this.stop, button('Reset', 'reset', () => this.reset())));
-    return h('div', {class: 'talk'}, h('div', {class: 'page-head'}, h('h1', null, 'Talk'),
-      h('p', {class: 'muted'}, 'Enter sends, Shift and Enter begin a line')), settings, this.problem, this.columns, form);
+    const settings = h(
+        'section', {class: 'panel talk-settings', 'aria-label': 'Models'}, this.models, this.labeled('first', 'model'),
+        this.labeled('second', 'next to it', this.base), this.labeled('system', 'system text'),
+        h('div', {class: 'pair'}, this.labeled('temperature', 'temperature'), this.labeled('tokens', 'max tokens')));
+    const form =
+        h('form', {class: 'ask', listen: {submit: (event) => this.submit(event)}}, this.question,
+          h('div', {class: 'actions'}, this.send, this.stop, button('Reset', 'reset', () => this.reset())));
+    return h(
+        'div', {class: 'talk'},
+        h('div', {class: 'page-head'}, h('h1', null, 'Talk'),
+          h('p', {class: 'muted'}, 'Enter sends, Shift and Enter begin a line')),
+        settings, this.problem, this.columns, form);
   }
 
   async enter(model) {
@@ -131,7 +150,11 @@ class Talk {
   }
 
   chatSettings(model) {
-    const settings = {model, temperature: Number(this.kept.temperature) || 0, max_new_tokens: Math.max(1, Math.round(Number(this.kept.tokens) || 256))};
+    const settings = {
+      model,
+      temperature: Number(this.kept.temperature) || 0,
+      max_new_tokens: Math.max(1, Math.round(Number(this.kept.tokens) || 256))
+    };
     if (this.kept.system !== '') settings.system = this.kept.system;
     return settings;
   }
@@ -139,9 +162,13 @@ class Talk {
   showColumns() {
     const models = [this.kept.first, this.kept.second].filter(Boolean);
     this.chats = models.map((model, i) => new Chat(this.chatSettings(model), i === 0 ? 'first' : 'second'));
-    fill(this.columns, this.chats.length > 0 ? this.chats.map((chat) => chat.element)
-      : h('div', {class: 'panel empty'}, h('h2', null, 'Choose a model'),
-          h('p', null, 'The result of a run, one of its checkpoints, or a model folder. It loads with the first question.')));
+    fill(
+        this.columns,
+        this.chats.length > 0 ?
+            this.chats.map((chat) => chat.element) :
+            h('div', {class: 'panel empty'}, h('h2', null, 'Choose a model'),
+              h('p', null,
+                'The result of a run, one of its checkpoints, or a model folder. It loads with the first question.')));
     this.send.disabled = this.chats.length === 0;
   }
 
