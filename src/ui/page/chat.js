@@ -23,8 +23,13 @@ export class Chat {
     this.state = 'new';  // new, loading, ready, answering, failed
     this.status =
         h('span', {class: 'muted small', role: 'status', 'data-name': 'chat-status'}, 'loads with the first question');
-    this.turns =
-        h('div', {class: 'turns', tabindex: 0, role: 'log', 'aria-label': `Conversation with ${settings.model}`});
+    this.turns = h('div', {
+      class: 'turns',
+      tabindex: 0,
+      role: 'log',
+      'aria-live': 'off',
+      'aria-label': `Conversation with ${settings.model}`
+    });
     this.element =
         h('section', {class: 'panel chat', 'data-slot': slot},
           h('header', {class: 'panel-head'}, h('h2', {class: 'foreign'}, settings.model), this.status), this.turns);

@@ -26,6 +26,12 @@ function axisOf(title, extra) {
   };
 }
 
+// The last step has a tick of its own unless it is too near to the one before.
+function dropCrowded(axis) {
+  const [before, near, last] = axis.ticks.slice(-3).map(({value}) => value);
+  if (axis.ticks.length > 3 && last - near < (near - before) * 0.7) axis.ticks.pop();
+}
+
 function optionsOf(form) {
   const size = {family: getComputedStyle(document.body).fontFamily, size: 11.5};
   return {
@@ -42,7 +48,8 @@ function optionsOf(form) {
         type: 'linear',
         bounds: 'data',
         min: 0,
-        ...axisOf('', {precision: 0, includeBounds: false, callback: (value) => short(value)})
+        afterBuildTicks: dropCrowded,
+        ...axisOf('', {precision: 0, callback: (value) => short(value)})
       },
       y: {type: 'linear', ...axisOf('', {maxTicksLimit: 6, callback: (value) => form(value, true)})},
     },

@@ -8,8 +8,7 @@ import {stream} from './requests.js';
 const kTypes = ['q8_0', 'f16', 'bf16', 'f32'];
 
 function labeled(id, label, control, help) {
-  return h('div', {class: 'field'}, h('label', {for: id
-           }, label), control, help && h('p', {class: 'help'}, help));
+  return h('div', {class: 'field'}, h('label', {'for': id}, label), control, help && h('p', {class: 'help'}, help));
 }
 
 export class Export {

@@ -5,7 +5,7 @@ import {percent, seconds} from './format.js';
 
 const kWidth = 1000;
 const kLaneHeight = 20;
-const kColors = 10;
+const kColors = 12;
 const kTicks = 4;
 
 // The first word of a task's name, where it has no kind.

@@ -68,6 +68,7 @@ function show() {
   fill(main, shown.element);
   mark(where.name);
   document.title = `${kViews[where.name].title} · Windlass`;
+  main.focus({preventScroll: true});
   shown.enter?.(where.argument);
   window.scrollTo(0, 0);
 }

@@ -24,7 +24,7 @@ class NewRun {
     this.planButton = button('Plan', 'plan', () => this.plan());
     this.startButton = button('Start', 'start', () => this.start(), {class: 'primary'});
     this.problem = h('p', {class: 'problem', 'data-name': 'draft-problem', role: 'status', hidden: true});
-    this.panel = new PlanPanel({use: (values) => this.use(values), complain: (error) => this.complain(error)});
+    this.panel = new PlanPanel((values) => this.use(values), (error) => this.complain(error));
     this.fields = new Map();
     this.form = h('div', {class: 'stack form'}, h('p', {class: 'busy'}, 'Reading settings'));
     this.loader = h('select', {id: 'load-from', 'aria-label': 'Run whose settings to load'});

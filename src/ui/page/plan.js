@@ -5,7 +5,7 @@ import {button, facts, h, table} from './dom.js';
 import {notesList} from './failure.js';
 import {bytes, count, parameters, percent, seconds, short, width} from './format.js';
 
-const kColors = 10;
+const kColors = 12;
 const kFullBar = 0.25;  // a peak below this share of its limit gets a bar of its own scale
 
 const kTiers = [

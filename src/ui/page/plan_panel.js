@@ -17,7 +17,7 @@ function comparisonEnd(last) {
 
 export class PlanPanel {
   // `use({KEY: value})` changes the draft; `complain(error)` marks its fields.
-  constructor({use, complain}) {
+  constructor(use, complain) {
     this.use = use;
     this.complain = complain;
     this.compare = h('input', {type: 'checkbox', id: 'compare', checked: true});
@@ -25,127 +25,135 @@ export class PlanPanel {
     this.cancel = button('Cancel', 'cancel-plan', () => this.abort?.abort(), {hidden: true, class: 'quiet'});
     this.status = h('p', {class: 'busy', 'data-name': 'plan-status', hidden: true, role: 'status'});
     this.body = h('div', {class: 'stack', id: 'plan', tabindex: -1, 'aria-label': 'Plan'});
-    this.element = h('section', {class: 'panel plan-panel', 'aria-labelledby': 'plan-title'},
-      h('div', {class: 'panel-head'}, h('h2', {id: 'plan-title'}, 'Plan'), this.status, this.cancel,
-        h('div', {class: 'right actions small'},
-          h('label', {class: 'check'}, this.compare, 'compare methods'),
-          h('label', {class: 'check', for: 'machine'}, 'for', this.machine))),
-      this.body);
-      this.showEmpty();
+    this.element =
+        h('section', {class: 'panel plan-panel', 'aria-labelledby': 'plan-title'},
+          h('div', {class: 'panel-head'}, h('h2', {id: 'plan-title'}, 'Plan'), this.status, this.cancel,
+            h('div', {class: 'right actions small'}, h('label', {class: 'check'}, this.compare, 'compare methods'),
+              h('label', {class: 'check', 'for': 'machine'}, 'machine', this.machine))),
+          this.body);
+    this.showEmpty();
   }
 
   showMachines(names) {
-      this.machine.append(...names.map((name) => h('option', {value: name}, name)));
+    this.machine.append(...names.map((name) => h('option', {value: name}, name)));
   }
 
   showEmpty() {
-      fill(
-          this.body,
-          h('p', {class: 'muted'},
-            'Plan says whether the run fits, where its data is kept, how long a step takes ' +
-                'and what it waits for. It trains nothing and reads no weights.'));
+    fill(
+        this.body,
+        h('p', {class: 'muted'},
+          'Plan says whether the run fits, where its data is kept, how long a step takes ' +
+              'and what it waits for. It trains nothing and reads no weights.'));
   }
 
   showError(error) {
-      fill(this.body, failureBox(error, {apply: this.use}));
-      this.complain(error);
+    fill(this.body, failureBox(error, {apply: this.use}));
+    this.complain(error);
   }
 
   showNotes(notes, name) {
-      fill(this.body, notesList(notes, name));
+    if (notes.length === 1) this.reveal();
+    fill(this.body, notesList(notes, name));
   }
 
   settings() {
-      const {settings} = readDraft();
-      return this.machine.value === '' ? settings : {...settings, machine: this.machine.value};
+    const {settings} = readDraft();
+    return this.machine.value === '' ? settings : {...settings, machine: this.machine.value};
   }
 
   // Marks an older plan as such.
   grow(old) {
-      this.body.classList.toggle('old', old);
+    this.body.classList.toggle('old', old);
   }
 
   async plan(control) {
-      this.abort?.abort();
-      const abort = this.abort = new AbortController();
-      const view = {notes: [], methods: [], cheaper: [], parts: {}};
-      for (const name of ['notes', 'plan', 'lanes', 'methods', 'cheaper', 'end'])
-        view.parts[name] = h('div', {class: 'part'});
-      this.begin(control);
-      let begun = false;
-      try {
-        const last = await stream(
-            '/api/plan',
-            {settings: this.settings(), compare_seconds: this.compare.checked ? kCompareSeconds : 0}, (event) => {
-              if (!begun && event.event !== 'error') {
-                begun = true;
-                fill(this.body, Object.values(view.parts));
-              }
-              this.take(view, event);
-            }, {signal: abort.signal});
-        if (last.event === 'error')
-          this.fail(view, last);
-        else
-          this.end(view, last);
-      } catch (problem) {
-        if (!wasAborted(problem)) throw problem;
-        if (this.abort === abort) fill(view.parts.end, h('p', {class: 'muted small'}, 'Canceled.'));
-      } finally {
-        if (this.abort === abort) this.finish(control);
-      }
+    this.abort?.abort();
+    const abort = this.abort = new AbortController();
+    const view = {notes: [], methods: [], cheaper: [], parts: {}};
+    for (const name of ['notes', 'plan', 'lanes', 'methods', 'cheaper', 'end'])
+      view.parts[name] = h('div', {class: 'part'});
+    this.begin(control);
+    let begun = false;
+    try {
+      const last = await stream(
+          '/api/plan',
+          {settings: this.settings(), compare_seconds: this.compare.checked ? kCompareSeconds : 0}, (event) => {
+            if (!begun && event.event !== 'error') {
+              begun = true;
+              fill(this.body, Object.values(view.parts));
+            }
+            this.take(view, event);
+          }, {signal: abort.signal});
+      if (last.event === 'error')
+        this.fail(view, last);
+      else
+        this.end(view, last);
+    } catch (problem) {
+      if (!wasAborted(problem)) throw problem;
+      if (this.abort === abort) fill(view.parts.end, h('p', {class: 'muted small'}, 'Canceled.'));
+    } finally {
+      if (this.abort === abort) this.finish(control);
+    }
   }
 
   begin(control) {
-      control.setAttribute('aria-busy', 'true');
-      toggle(this.cancel, true);
-      toggle(this.status, true);
-      fill(this.status, 'Planning');
-      this.complain(null);
-      this.grow(true);
+    control.setAttribute('aria-busy', 'true');
+    toggle(this.cancel, true);
+    toggle(this.status, true);
+    fill(this.status, 'Planning');
+    this.reveal();
+    this.complain(null);
+    this.grow(true);
+  }
+
+  // In a narrow window the plan is below the fields.
+  reveal() {
+    if (this.element.getBoundingClientRect().top > window.innerHeight * 0.8)
+      this.element.scrollIntoView({block: 'start'});
   }
 
   finish(control) {
-      control.removeAttribute('aria-busy');
-      toggle(this.cancel, false);
-      toggle(this.status, false);
-      this.grow(false);
+    control.removeAttribute('aria-busy');
+    toggle(this.cancel, false);
+    toggle(this.status, false);
+    this.grow(false);
   }
 
   take(view, event) {
-      if (event.event === 'note' || event.event === 'warning') {
-        view.notes.push(event.text);
-        fill(view.parts.notes, notesList(view.notes.slice(-6), 'plan-notes'));
-      } else if (event.event === 'plan') {
-        this.grow(false);
-        fill(view.parts.notes);
-        fill(view.parts.plan, planFigure(event));
-        fill(this.status, this.compare.checked ? 'Comparing' : 'Drawing');
-        say('The plan fits.');
-      } else if (event.event === 'lanes') {
-        fill(view.parts.lanes, lanesFigure(event));
-      } else if (event.event === 'method') {
-        view.methods.push(event);
-        this.fillMethods(view);
-      } else if (event.event === 'cheaper') {
-        view.cheaper.push(event);
-        fill(view.parts.cheaper, h('h3', null, 'Faster'), cheaperTable(view.cheaper, this.use));
-      }
+    if (event.event === 'note' || event.event === 'warning') {
+      view.notes.push(event.text);
+      fill(view.parts.notes, notesList(view.notes.slice(-6), 'plan-notes'));
+    } else if (event.event === 'plan') {
+      this.grow(false);
+      fill(view.parts.notes);
+      fill(view.parts.plan, planFigure(event));
+      fill(this.status, this.compare.checked ? 'Comparing' : 'Drawing');
+      say('The plan fits.');
+    } else if (event.event === 'lanes') {
+      fill(view.parts.lanes, lanesFigure(event));
+    } else if (event.event === 'method') {
+      view.methods.push(event);
+      this.fillMethods(view);
+    } else if (event.event === 'cheaper') {
+      view.cheaper.push(event);
+      fill(view.parts.cheaper, h('h3', null, 'Faster'), cheaperTable(view.cheaper, this.use));
+    }
   }
 
   fillMethods(view, advised) {
-      fill(view.parts.methods, h('h3', null, 'Methods'), methodsTable(view.methods, advised, this.use));
+    fill(view.parts.methods, h('h3', null, 'Methods'), methodsTable(view.methods, advised, this.use));
   }
 
   // What was found before an error stays.
   fail(view, error) {
-      if (view.parts.plan.childElementCount === 0) return this.showError(error);
-      fill(view.parts.end, failureBox(error, {apply: this.use}));
-      this.complain(error);
+    if (view.parts.plan.childElementCount === 0) return this.showError(error);
+    fill(view.parts.end, failureBox(error, {apply: this.use}));
+    this.complain(error);
   }
 
   end(view, last) {
-      fill(view.parts.notes);
-      if (view.methods.length > 0) this.fillMethods(view, last.advised);
-      fill(view.parts.end, comparisonEnd(last));
+    fill(view.parts.notes);
+    if (view.methods.length > 0) this.fillMethods(view, last.advised);
+    fill(view.parts.end, comparisonEnd(last));
   }
-  }
+}

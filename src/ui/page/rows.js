@@ -1,6 +1,6 @@
 // rows.js: rows as a run sees them: which tokens are trained, how long samples are, and what is left out.
 
-import {button, facts, fill, h, longText} from './dom.js';
+import {button, facts, fill, h, longText, say} from './dom.js';
 import {draftText, readDraft, setDraft} from './draft.js';
 import {failureBox, notesList} from './failure.js';
 import {bytes, count, percent, plural} from './format.js';
@@ -114,7 +114,7 @@ export class DataChoices {
 export class Rows {
   constructor(apply) {
     this.apply = apply;
-    this.body = h('div', {class: 'stack', id: 'rows', 'aria-live': 'polite'});
+    this.body = h('div', {class: 'stack', id: 'rows'});
     this.control = button('Show rows', 'rows', () => this.show());
     this.element =
         h('div', {class: 'stack'},
@@ -140,6 +140,7 @@ export class Rows {
       const all = await stream('/api/data', {what: 'stats', settings}, () => {}, {signal});
       if (all.event === 'error') return this.fail(all);
       fill(stats, statsOf(all));
+      say('The rows are shown.');
     } catch (problem) {
       if (!wasAborted(problem)) throw problem;
     } finally {

@@ -130,7 +130,9 @@ class Run {
     document.title = `${training ? `${percent(progressOf(status))} · ` : ''}${status.folder} · Windlass`;
     this.bar.style.width = width(progressOf(status));
     this.body.className = `stack ${status.state}`;
-    fill(this.numbers, this.facts(status, training));
+    const numbers = JSON.stringify(status) + ago(status.updated);
+    if (numbers !== this.shownNumbers) fill(this.numbers, this.facts(status, training));
+    this.shownNumbers = numbers;
     const model = modelOfRun(status);
     toggle(this.buttons.stop, training);
     toggle(this.buttons.save, training);
@@ -212,9 +214,16 @@ class Run {
       this.listedAt = Date.now();
       this.overlays.show(this.all);
     }
-    const changes = await Promise.all(this.overlayIds.map((id) => filesOf(id).read('metrics').catch(() => false)));
+    const changes =
+        await Promise.all(this.movingOverlays().map((id) => filesOf(id).read('metrics').catch(() => false)));
     if (changes.some(Boolean) || this.mustDraw) this.drawCurves();
     this.mustDraw = false;
+  }
+
+  // Those that train, and those that were not read yet.
+  movingOverlays() {
+    const trains = (id) => this.all.some((one) => one.run_id === id && one.state === 'training');
+    return this.overlayIds.filter((id) => filesOf(id).series.length === 0 || trains(id));
   }
 
   overlay(ids) {

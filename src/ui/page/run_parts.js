@@ -95,72 +95,73 @@ export class Samples {
     this.step =
         h('select', {id: 'sample-step', 'aria-label': 'Step of the samples', listen: {change: () => this.choose()}});
     this.list = h('div', {class: 'stack tight'});
-    this.element = h('section', {class: 'panel', 'data-name': 'samples', hidden: true},
-      h('div', {class: 'panel-head'}, h('h2', null, 'Samples'),
-        h('label', {class: 'right check small', for: 'sample-step'}, 'step', this.step)), this.list);
-      this.samples = [];
-      this.follow = true;
+    this.element =
+        h('section', {class: 'panel', 'data-name': 'samples', hidden: true},
+          h('div', {class: 'panel-head'}, h('h2', null, 'Samples'),
+            h('label', {class: 'right check small', 'for': 'sample-step'}, 'step', this.step)),
+          this.list);
+    this.samples = [];
+    this.follow = true;
   }
 
   show(samples) {
-      if (samples.length === this.samples.length && samples.at(-1) === this.samples.at(-1)) return;
-      this.samples = [...samples];
-      toggle(this.element, samples.length > 0);
-      const steps = [...new Set(samples.map((sample) => sample.step))];
-      const chosen = this.follow ? steps.at(-1) : Number(this.step.value);
-      fill(this.step, steps.map((step) => h('option', {value: step, selected: step === chosen}, count(step))));
-      this.draw();
+    if (samples.length === this.samples.length && samples.at(-1) === this.samples.at(-1)) return;
+    this.samples = [...samples];
+    toggle(this.element, samples.length > 0);
+    const steps = [...new Set(samples.map((sample) => sample.step))];
+    const chosen = this.follow ? steps.at(-1) : Number(this.step.value);
+    fill(this.step, steps.map((step) => h('option', {value: step, selected: step === chosen}, count(step))));
+    this.draw();
   }
 
   choose() {
-      this.follow = this.step.selectedIndex === this.step.options.length - 1;
-      this.draw();
+    this.follow = this.step.selectedIndex === this.step.options.length - 1;
+    this.draw();
   }
 
   draw() {
-      const step = Number(this.step.value);
-      fill(
-          this.list,
-          this.samples.filter((sample) => sample.step === step)
-              .slice(0, 50)
-              .map(
-                  (sample) => h(
-                      'figure', {class: 'sample'}, h('figcaption', {class: 'muted small foreign'}, sample.prompt ?? ''),
-                      h('pre', {tabindex: 0, 'aria-label': 'Sample'},
-                        longText(sample.text ?? '', kSampleCharacters)))));
+    const step = Number(this.step.value);
+    fill(
+        this.list,
+        this.samples.filter((sample) => sample.step === step)
+            .slice(0, 50)
+            .map(
+                (sample) => h(
+                    'figure', {class: 'sample'}, h('figcaption', {class: 'muted small foreign'}, sample.prompt ?? ''),
+                    h('pre', {tabindex: 0, 'aria-label': 'Sample'}, longText(sample.text ?? '', kSampleCharacters)))));
   }
-  }
+}
 
-  // The end of the log, which follows what is added unless the reader has scrolled up.
-  export class Log {
-    constructor(opened) {
-      this.text = h('pre', {tabindex: 0, 'aria-label': 'Log', 'data-name': 'log'});
-      this.element =
-          h('details', {class: 'panel fold', listen: {toggle: () => this.element.open && opened()}},
-            h('summary', null, 'Log', h('span', {class: 'muted small'}, ' last 64 KiB')),
-            h('div', {class: 'box'}, this.text));
-    }
-
-    get isOpen() {
-      return this.element.open;
-    }
-
-    show(text) {
-      const box = this.text;
-      const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8 || box.textContent === '';
-      fill(box, longText(text));
-      if (atEnd) box.scrollTop = box.scrollHeight;
-    }
+// The end of the log, which follows what is added unless the reader has scrolled up.
+export class Log {
+  constructor(opened) {
+    this.text = h('pre', {tabindex: 0, 'aria-label': 'Log', 'data-name': 'log'});
+    this.element =
+        h('details', {class: 'panel fold', listen: {toggle: () => this.element.open && opened()}},
+          h('summary', null, 'Log', h('span', {class: 'muted small'}, ' last 64 KiB')),
+          h('div', {class: 'box'}, this.text));
   }
 
-  export class Yaml {
-    constructor() {
-      this.box = codeBox('run.yaml', '');
-      this.element =
-          h('details', {class: 'panel fold', 'data-name': 'yaml'}, h('summary', null, 'run.yaml'), this.box.element);
-    }
-
-    show(text) {
-      this.box.set(text);
-    }
+  get isOpen() {
+    return this.element.open;
   }
+
+  show(text) {
+    const box = this.text;
+    const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8 || box.textContent === '';
+    fill(box, longText(text));
+    if (atEnd) box.scrollTop = box.scrollHeight;
+  }
+}
+
+export class Yaml {
+  constructor() {
+    this.box = codeBox('run.yaml', '');
+    this.element =
+        h('details', {class: 'panel fold', 'data-name': 'yaml'}, h('summary', null, 'run.yaml'), this.box.element);
+  }
+
+  show(text) {
+    this.box.set(text);
+  }
+}

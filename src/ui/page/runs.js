@@ -97,7 +97,10 @@ class Card {
     control.disabled = true;
     this.failure?.remove();
     const error = await action(this.id);
-    control.disabled = false;
+    if (error || control !== this.buttons.stop)
+      control.disabled = false;
+    else
+      setText(control, 'Stopping');
     if (error) this.element.append(this.failure = failureBox(error));
     this.refresh();
   }
@@ -134,6 +137,10 @@ class Card {
     const model = modelOfRun(status);
     const training = status.state === 'training';
     toggle(this.buttons.stop, training);
+    if (!training && this.buttons.stop.disabled) {
+      this.buttons.stop.disabled = false;
+      setText(this.buttons.stop, 'Stop');
+    }
     toggle(this.buttons.resume, !training && status.state !== 'done');
     toggle(this.buttons.talk, model !== null);
     toggle(this.buttons.export, model !== null || training);

@@ -66,6 +66,18 @@ export function smoothed(points, factor) {
   });
 }
 
+// Means of at most `limit` buckets of equal length.
+export function averaged(points, limit = kDrawnPoints) {
+  if (points.length <= limit) return points;
+  const means = [];
+  for (let bucket = 0; bucket < limit; ++bucket) {
+    const part =
+        points.slice(Math.floor((bucket * points.length) / limit), Math.floor(((bucket + 1) * points.length) / limit));
+    means.push({x: part.at(-1).x, y: part.reduce((sum, {y}) => sum + y, 0) / part.length});
+  }
+  return means;
+}
+
 // At most `limit` points: of each bucket the lowest and the highest, in their order, so that peaks stay.
 export function thinned(points, limit = kDrawnPoints) {
   if (points.length <= limit) return points;

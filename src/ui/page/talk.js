@@ -77,8 +77,7 @@ class Talk {
   }
 
   labeled(name, label, ...more) {
-    return h('div', {class: 'field'}, h('label', {for: `talk-${name}`
-             }, label), this.inputs[name], more);
+    return h('div', {class: 'field'}, h('label', {'for': `talk-${name}`}, label), this.inputs[name], more);
   }
 
   layout() {
