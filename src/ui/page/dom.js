@@ -139,13 +139,17 @@ export function codeBox(name, text, {line = false, wrap = false} = {}) {
   return {element, set};
 }
 
-// A table in a box that scrolls by itself. A column is {head, n: right-aligned, cell(row)}.
+function columnClass(column) {
+  return column.act ? 'act' : column.n ? 'n' : null;
+}
+
+// A table in a box that scrolls by itself. A column is {head, n: right-aligned, act: of buttons, always in sight,
+// cell(row)}.
 export function table(name, columns, rows, {caption} = {}) {
   const cell = (column, row, index) =>
-      h(index === 0 ? 'th' : 'td', {class: column.n ? 'n' : null, scope: index === 0 ? 'row' : null}, column.cell(row));
+      h(index === 0 ? 'th' : 'td', {class: columnClass(column), scope: index === 0 ? 'row' : null}, column.cell(row));
   const body = h('tbody', null, rows.map((row) => h('tr', null, columns.map((column, i) => cell(column, row, i)))));
-  const head =
-      h('tr', null, columns.map((column) => h('th', {scope: 'col', class: column.n ? 'n' : null}, column.head)));
+  const head = h('tr', null, columns.map((column) => h('th', {scope: 'col', class: columnClass(column)}, column.head)));
   return h(
       'div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption ?? name, 'data-name': name},
       h('table', null, h('thead', null, head), body));

@@ -112,6 +112,7 @@ class NewRun {
     for (const field of key === null ? this.everyField() : [this.field(key)].filter(Boolean))
       field.complain(problems[field.key]);
     this.folded.count();
+    this.panel.compareDraft();
     this.showOutput(settings, Object.keys(problems));
   }
 

@@ -141,6 +141,14 @@ function methodName(row) {
 
 const fitting = (row, text) => (row.fits === false ? '–' : text());
 
+function useColumn(action, name, use) {
+  const cell = (row) => row.fits === false ? '' : button('Use', action, () => use(row), {
+    class: 'quiet',
+    'aria-label': `Use ${name(row)}`,
+  });
+  return {head: '', act: true, cell};
+}
+
 export function methodsTable(rows, advised, use) {
   const show = (key, form) => (row) => fitting(row, () => (row[key] > 0 ? form(row[key]) : '–'));
   return table(
@@ -158,14 +166,7 @@ export function methodsTable(rows, advised, use) {
         {head: 'device', n: true, cell: show('device_bytes', bytes)},
         {head: 'memory', n: true, cell: show('memory_bytes', bytes)},
         {head: 'disk', n: true, cell: show('disk_bytes', bytes)},
-        {
-          head: '',
-          n: true,
-          cell: (row) => fitting(row, () => button('Use', 'use-method', () => use(methodSettings(row)), {
-                                        class: 'quiet',
-                                        'aria-label': `Use ${methodName(row)}`
-                                      }))
-        },
+        useColumn('use-method', methodName, (row) => use(methodSettings(row))),
       ],
       rows, {caption: 'Other methods'});
 }
@@ -192,13 +193,7 @@ export function cheaperTable(rows, use) {
         {head: 'device', n: true, cell: (row) => (row.device_bytes > 0 ? bytes(row.device_bytes) : '–')},
         {head: 'memory', n: true, cell: (row) => bytes(row.memory_bytes)},
         {head: 'disk', n: true, cell: (row) => (row.disk_bytes > 0 ? bytes(row.disk_bytes) : '–')},
-        {
-          head: '',
-          n: true,
-          cell: (row) => button(
-              'Use', 'use-cheaper', () => use(row.settings),
-              {class: 'quiet', 'aria-label': `Use ${settingsText(row.settings)}`})
-        },
+        useColumn('use-cheaper', (row) => settingsText(row.settings), (row) => use(row.settings)),
       ],
       rows, {caption: 'Faster settings'});
 }

@@ -24,10 +24,13 @@ export class PlanPanel {
     this.machine = h('select', {id: 'machine', 'data-name': 'machine'}, h('option', {value: ''}, 'this machine'));
     this.cancel = button('Cancel', 'cancel-plan', () => this.abort?.abort(), {hidden: true, class: 'quiet'});
     this.status = h('p', {class: 'busy', 'data-name': 'plan-status', hidden: true, role: 'status'});
+    this.stale =
+        h('span', {class: 'muted small', 'data-name': 'stale', role: 'status', hidden: true}, 'of earlier settings');
+    this.machine.addEventListener('change', () => this.compareDraft());
     this.body = h('div', {class: 'stack', id: 'plan', tabindex: -1, 'aria-label': 'Plan'});
     this.element =
         h('section', {class: 'panel plan-panel', 'aria-labelledby': 'plan-title'},
-          h('div', {class: 'panel-head'}, h('h2', {id: 'plan-title'}, 'Plan'), this.status, this.cancel,
+          h('div', {class: 'panel-head'}, h('h2', {id: 'plan-title'}, 'Plan'), this.status, this.stale, this.cancel,
             h('div', {class: 'right actions small'}, h('label', {class: 'check'}, this.compare, 'compare methods'),
               h('label', {class: 'check', 'for': 'machine'}, 'machine', this.machine))),
           this.body);
@@ -39,6 +42,8 @@ export class PlanPanel {
   }
 
   showEmpty() {
+    this.planned = '';
+    toggle(this.stale, false);
     fill(
         this.body,
         h('p', {class: 'muted'},
@@ -47,6 +52,7 @@ export class PlanPanel {
   }
 
   showError(error) {
+    this.planned = '';
     fill(this.body, failureBox(error, {apply: this.use}));
     this.complain(error);
   }
@@ -61,9 +67,13 @@ export class PlanPanel {
     return this.machine.value === '' ? settings : {...settings, machine: this.machine.value};
   }
 
-  // Marks an older plan as such.
-  grow(old) {
-    this.body.classList.toggle('old', old);
+  // Says so if the settings are not those of the plan any more.
+  compareDraft() {
+    toggle(this.stale, this.planned && this.planned !== JSON.stringify(this.settings()));
+  }
+
+  fade(faded) {
+    this.body.classList.toggle('old', faded);
   }
 
   async plan(control) {
@@ -72,6 +82,7 @@ export class PlanPanel {
     const view = {notes: [], methods: [], cheaper: [], parts: {}};
     for (const name of ['notes', 'plan', 'lanes', 'methods', 'cheaper', 'end'])
       view.parts[name] = h('div', {class: 'part'});
+    this.planned = JSON.stringify(this.settings());
     this.begin(control);
     let begun = false;
     try {
@@ -102,8 +113,9 @@ export class PlanPanel {
     toggle(this.status, true);
     fill(this.status, 'Planning');
     this.reveal();
+    this.compareDraft();
     this.complain(null);
-    this.grow(true);
+    this.fade(true);
   }
 
   // In a narrow window the plan is below the fields.
@@ -116,7 +128,7 @@ export class PlanPanel {
     control.removeAttribute('aria-busy');
     toggle(this.cancel, false);
     toggle(this.status, false);
-    this.grow(false);
+    this.fade(false);
   }
 
   take(view, event) {
@@ -124,7 +136,7 @@ export class PlanPanel {
       view.notes.push(event.text);
       fill(view.parts.notes, notesList(view.notes.slice(-6), 'plan-notes'));
     } else if (event.event === 'plan') {
-      this.grow(false);
+      this.fade(false);
       fill(view.parts.notes);
       fill(view.parts.plan, planFigure(event));
       fill(this.status, this.compare.checked ? 'Comparing' : 'Drawing');

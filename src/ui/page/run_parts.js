@@ -76,7 +76,7 @@ export function checkpointTable(status, events, series) {
         {head: 'saved in', n: true, cell: (row) => seconds(saved.get(row.step)?.seconds)},
         {
           head: '',
-          n: true,
+          act: true,
           cell: (row) =>
               h('a', {
                 class: 'button quiet',
