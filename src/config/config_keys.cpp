@@ -354,8 +354,8 @@ std::span<const ConfigKey> config_keys() {
         for (auto group : {data_keys(),           task_keys(),      row_keys(),   chat_keys(),   field_keys(),
                            batch_keys(),          schedule_keys(),  adam_keys(),  group_keys(),  adapter_keys(),
                            adapted_module_keys(), projector_keys(), probe_keys(), moment_keys(), estimator_keys(),
-                           objective_keys(),      memory_keys(),    tier_keys(),  rhythm_keys(), best_keys(),
-                           sample_keys(),         run_keys()}) {
+                           objective_keys(),      memory_keys(),    tier_keys(),  disk_keys(),   rhythm_keys(),
+                           best_keys(),           sample_keys(),    run_keys()}) {
             all.insert(all.end(), group.begin(), group.end());
         }
         return all;

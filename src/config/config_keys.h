@@ -72,6 +72,7 @@ std::span<const ConfigKey> config_keys();
 // Parts of it (config_keys_memory.cpp).
 std::vector<ConfigKey> memory_keys();
 std::vector<ConfigKey> tier_keys();
+std::vector<ConfigKey> disk_keys();
 // config_keys_zeroth_order.cpp
 std::vector<ConfigKey> probe_keys();
 std::vector<ConfigKey> moment_keys();

@@ -118,6 +118,11 @@ std::vector<ConfigKey> tier_keys() {
          .help = "memory limit of the process, enforced if given; a share is of available memory, or of what the "
                  "limits of the process leave",
          .aliases = {"memory", "cpu_memory"}},
+    };
+}
+
+std::vector<ConfigKey> disk_keys() {
+    return {
         {.name = "ssd_dir",
          .resume = OnResume::free,
          .field = &Config::ssd_dir,

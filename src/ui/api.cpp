@@ -98,7 +98,7 @@ void Api::check(const HttpHead& head) {
     guard_.check(head, needs_token(head.path));
     Parts parts;
     bool is_known = !needs_token(head.path) && page_file(head.path);
-    bool is_served = is_known && head.method == "GET";
+    bool is_served = is_known && head.is_get();
     for (const Route& route : routes()) {
         if (!matches(route.pattern, head.path, parts)) continue;
         is_known = true;
@@ -106,7 +106,7 @@ void Api::check(const HttpHead& head) {
     }
     if (!is_known) throw HttpRefusal(404, "path", "there is nothing at {}", head.path);
     if (!is_served) throw HttpRefusal(405, "method", "{} does nothing at {}", head.method, head.path);
-    if (head.method == "POST") Guard::check_content(head);
+    if (head.is_post()) Guard::check_content(head);
 }
 
 Task<> Api::serve(HttpExchange& exchange) {

@@ -23,7 +23,7 @@ bool is_json(std::string_view type) {
 // A link that a user followed shows the page, which holds nothing without the token.
 bool is_foreign(const HttpHead& head, bool needs_token) {
     const std::string& site = head.fetch_site;
-    const bool is_followed = !needs_token && head.method == "GET" && head.fetch_mode == "navigate";
+    const bool is_followed = !needs_token && head.is_get() && head.fetch_mode == "navigate";
     return !site.empty() && site != "same-origin" && site != "none" && !is_followed;
 }
 

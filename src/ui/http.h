@@ -20,6 +20,9 @@ struct HttpHead {
     std::string path;                          // "/api/runs", as sent: no route has an escape in it
     std::map<std::string, std::string> query;  // of "?from=12"
     std::string host, origin, fetch_site, fetch_mode, content_type, authorization;
+
+    bool is_get() const { return std::string_view("GET") == method; }
+    bool is_post() const { return std::string_view("POST") == method; }
 };
 
 struct HttpReply {

@@ -32,7 +32,7 @@ class Root {
     // At most `bytes_max` bytes of a file beneath the root: from this byte on, or the last -from ones if `from` is
     // negative; from the beginning if the file is shorter. Empty if there is no such regular file.
     PartOfFile read(const std::string& path, int64_t from, int64_t bytes_max) const;
-    // Makes an empty file beneath the root, where there is none of its name.
+    // Makes an empty file beneath the root, if none has its name.
     void touch(const std::string& path) const;
 
     // Calls `see(path, bytes)` for each regular file beneath the root whose path has at most `depth` folders; hidden

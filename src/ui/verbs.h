@@ -51,7 +51,7 @@ class Verbs {
 
     std::shared_ptr<ChildProcess> start(const Words& words, bool takes_input = false) const;
     Task<VerbResult> result(Words words) const;
-    // Answers with the events of a verb until it ends, or until this event, after which the child goes on by itself.
+    // Answers with the events of a verb until it ends, or until this event, after which the child continues by itself.
     // The child ends with the client, if no such event is given. HttpRefusal (429) if too many answer so.
     Task<> answer(HttpExchange& exchange, Words words, std::string_view last = "");
 

@@ -10,7 +10,7 @@ namespace windlass {
 Json chat_messages_of(const Json& request);
 
 // `usual`, with the request's "max_new_tokens", "temperature", "top_p", "top_k", "seed" and "stops". UserError(usage)
-// for a value that is none of these.
+// for any other value.
 ChatOptions chat_options_of(const Json& request, const ChatOptions& usual);
 
 }  // namespace windlass

@@ -23,7 +23,7 @@ bool is_over_ssh() {
 void tell_address(const UiAddress& address, VerbOutput& out) {
     if (!out.has_events()) print_result(address.url + "\n");
     out.tell(kListening, {{"address", address.url}, {"port", address.port}, {"root", address.root}});
-    log_info("the page uses {}; open the address in a browser of this machine, and end with Ctrl-C: runs go on",
+    log_info("the page uses {}; open the address in a browser of this machine, and end with Ctrl-C: runs continue",
              address.root);
     if (is_over_ssh())
         log_info("over ssh: type on your own machine, then open the address there: ssh -N -L {0}:127.0.0.1:{0} HOST",

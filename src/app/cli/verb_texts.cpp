@@ -56,8 +56,9 @@ constexpr VerbText kTexts[] = {
     {.verb = "ui",
      .sentence = "Shows runs, plans and models on a page in a browser, on this machine alone.",
      .usage = "[flags]",
-     .more = "It prints the page's address, whose last part is a token: whoever has it can start runs as you. Ctrl-C "
-             "ends the page; runs go on.",
+     .more =
+         "It prints the page's address, whose last part is a token: anyone who has it can start runs as you. Ctrl-C "
+         "ends the page; runs continue.",
      .examples = "  windlass ui\n"
                  "  windlass ui --root ~/work --also /data/models\n",
      .notes = "The page reads and writes in the root's folder alone, in the folders that --also names, and in the "
