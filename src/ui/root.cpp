@@ -52,7 +52,7 @@ bool stays_beneath(int folder, std::string_view path) {
     return true;
 }
 
-// "a/b" of "/work/a/b" in "/work"; "." of the folder itself.
+// "a/b" of "/top/a/b" in "/top"; "." of the folder itself.
 std::optional<std::string> relative_to(const std::string& folder, const std::string& path) {
     if (path == folder) return ".";
     const std::string head = folder == "/" ? folder : folder + "/";

@@ -28,7 +28,8 @@ bool is_word(char c) {
 }
 
 bool ends_statement_word(std::string_view word) {
-    constexpr std::string_view kWords[] = {"return", "case", "else", "throw", "new", "delete", "do", "co_return", "co_await"};
+    constexpr std::string_view kWords[] = {"return", "case", "else",      "throw",   "new",
+                                           "delete", "do",   "co_return", "co_await"};
     return std::ranges::find(kWords, word) != std::end(kWords);
 }
 
