@@ -79,6 +79,15 @@ export function fill(element, ...children) {
   return element;
 }
 
+const filledWith = new WeakMap();
+
+// Fills again only if the key differs, so that polling takes no focus and closes nothing.
+export function refill(element, key, make) {
+  if (filledWith.get(element) === key) return;
+  filledWith.set(element, key);
+  fill(element, make());
+}
+
 // Sets the text only if it differs, so that polling moves no selection and says nothing twice.
 export function setText(element, text) {
   const shown = clean(text ?? '');
@@ -100,18 +109,14 @@ export function button(label, action, click, props = {}) {
 }
 
 async function copy(text, control) {
+  let done = 'Copied';
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    const area = h('textarea', {class: 'unseen', value: text, 'aria-hidden': 'true'});
-    document.body.append(area);
-    area.select();
-    document.execCommand('copy');
-    area.remove();
-    control.focus();
+    done = 'Not allowed';
   }
-  control.textContent = 'Copied';
-  say('Copied');
+  control.textContent = done;
+  say(done);
   setTimeout(() => {
     control.textContent = 'Copy';
   }, 1500);

@@ -22,6 +22,7 @@ export class Export {
     this.typeField = labeled('export-type', 'type', this.type);
     this.to = h('input', {id: 'export-to', type: 'text', spellcheck: 'false', autocomplete: 'off'});
     this.merged = h('input', {type: 'checkbox', id: 'export-merged'});
+    this.mergedField = h('label', {class: 'check', hidden: true}, this.merged, 'merge the adapter into its base');
     this.overwrite = h('input', {type: 'checkbox', id: 'export-overwrite'});
     this.control = h('button', {type: 'submit', class: 'primary', 'data-action': 'export-start'}, 'Export');
     this.body = h('div', {class: 'stack tight', 'aria-live': 'polite', 'data-name': 'exported'});
@@ -32,8 +33,8 @@ export class Export {
           h('form', {class: 'stack tight', listen: {submit: (event) => this.start(event)}},
             h('div', {class: 'fields'}, labeled('export-step', 'from', this.step),
               labeled('export-form', 'as', this.form), this.typeField, labeled('export-to', 'to', this.to)),
-            h('div', {class: 'actions'}, h('label', {class: 'check'}, this.merged, 'merge the adapter into its base'),
-              h('label', {class: 'check'}, this.overwrite, 'overwrite'), this.control)),
+            h('div', {class: 'actions'}, this.mergedField, h('label', {class: 'check'}, this.overwrite, 'overwrite'),
+              this.control)),
           this.body);
     this.typed = false;
     this.to.addEventListener('input', () => {
@@ -59,6 +60,7 @@ export class Export {
         steps.map((step) => h('option', {value: step}, `step ${count(step)}`)));
     this.step.value = steps.map(String).includes(chosen) ? chosen : '';
     this.merged.checked = Boolean(settings?.adapter);
+    toggle(this.mergedField, settings?.adapter);
     this.adjust();
   }
 

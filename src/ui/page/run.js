@@ -1,7 +1,7 @@
 // run.js: one run: its state and numbers, curves, what it has written, and what may be asked of it. Files are read once
 // a second while it trains.
 
-import {button, facts, fill, h, say, setText, toggle} from './dom.js';
+import {button, facts, fill, h, refill, say, setText, toggle} from './dom.js';
 import {Export} from './export.js';
 import {failureBox, notesList} from './failure.js';
 import {errorOf, get} from './requests.js';
@@ -20,6 +20,7 @@ export const title = 'Run';
 const kBusyMs = 1000;
 const kIdleMs = 5000;
 const kListMs = 10000;
+const kAskedMs = 8000;
 
 class Run {
   constructor(id, overlays, wantsExport) {
@@ -130,9 +131,7 @@ class Run {
     document.title = `${training ? `${percent(progressOf(status))} · ` : ''}${status.folder} · Windlass`;
     this.bar.style.width = width(progressOf(status));
     this.body.className = `stack ${status.state}`;
-    const numbers = JSON.stringify(status) + ago(status.updated);
-    if (numbers !== this.shownNumbers) fill(this.numbers, this.facts(status, training));
-    this.shownNumbers = numbers;
+    refill(this.numbers, JSON.stringify(status) + ago(status.updated), () => this.facts(status, training));
     const model = modelOfRun(status);
     toggle(this.buttons.stop, training);
     toggle(this.buttons.save, training);
@@ -181,10 +180,12 @@ class Run {
   showFiles(status) {
     const {events, series, samples} = this.files;
     this.drawCurves();
-    fill(this.checkpoints, checkpointTable(status, events, series));
     this.samples.show(samples);
-    fill(this.message, endOf(status, events), this.warnings());
-    fill(this.next, status.state === 'done' ? nextCommands(events) : null);
+    const saved = JSON.stringify([status.checkpoints, status.has_final, events.length]);
+    refill(this.checkpoints, saved, () => checkpointTable(status, events, series));
+    const end = `${status.state} ${events.length}`;
+    refill(this.message, end, () => [endOf(status, events), this.warnings()]);
+    refill(this.next, end, () => status.state === 'done' ? nextCommands(events) : null);
     const plan = lastEvent(events, ['plan']);
     if (plan && plan !== this.shownPlan) {
       this.shownPlan = plan;
@@ -248,8 +249,8 @@ class Run {
     if (error) {
       setText(this.asked, '');
       fill(this.message, failureBox(error));
-    } else {
-      setTimeout(() => setText(this.asked, ''), 8000);
+    } else if (action !== stopRun) {
+      setTimeout(() => setText(this.asked, ''), kAskedMs);
     }
     this.poll.now();
   }

@@ -189,7 +189,7 @@ export function open() {
       if (cards.size === 0) fill(body, failureBox(errorOf(problem)));
       throw problem;
     }
-    render(ordered(runs));
+    render(ordered(runs.filter((status) => status.run_id)));
     return runs.some((status) => status.state === 'training') ? kBusyMs : kIdleMs;
   }
 
