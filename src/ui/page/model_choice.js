@@ -1,6 +1,6 @@
-// model_choice.js: what `inspect` says of the model of a new run.
+// model_choice.js: models to choose from, and what `inspect` says of one.
 
-import {facts, fill, h} from './dom.js';
+import {button, facts, fill, h} from './dom.js';
 import {failureBox, notesList} from './failure.js';
 import {bytes, count, parameters} from './format.js';
 import {errorOf, post, wasAborted} from './requests.js';
@@ -33,6 +33,16 @@ function modelFacts(model) {
       model.notes?.length > 0 && notesList(model.notes));
 }
 
+// Models as {model, from}, each a button that calls `pick(model)`.
+export function modelButtons(models, pick) {
+  return h(
+      'ul', {class: 'choices', 'data-name': 'models'},
+      models.slice(0, 200).map(
+          ({model, from}) =>
+              h('li', null, button(model, 'pick', () => pick(model), {class: 'quiet', 'data-model': model}),
+                h('span', {class: 'muted small'}, from))));
+}
+
 // Shows the model again if its name has changed.
 export class Inspected {
   constructor() {
@@ -40,11 +50,17 @@ export class Inspected {
     this.shown = '';
   }
 
+  clear() {
+    this.shown = '';
+    this.abort?.abort();
+    fill(this.element);
+  }
+
   async show(model) {
     if (model === this.shown) return;
+    this.clear();
+    if (model === '') return;
     this.shown = model;
-    this.abort?.abort();
-    if (model === '') return fill(this.element);
     this.abort = new AbortController();
     fill(this.element, h('p', {class: 'busy'}, 'Inspecting'));
     try {

@@ -1,10 +1,10 @@
 // new_run.js: writes the settings of a run, shows its rows and its plan, and starts it.
 
 import {button, codeBox, fill, h, say, setText, toggle} from './dom.js';
-import {clearDraft, draftText, kMainKeys, loadDraft, readDraft, setDraftValues, watchDraft} from './draft.js';
+import {clearDraft, draftText, kMainKeys, loadDraft, readDraft, setDraft, setDraftValues, watchDraft} from './draft.js';
 import {failureBox} from './failure.js';
 import {Field, FoldedFields} from './fields.js';
-import {Inspected} from './model_choice.js';
+import {Inspected, modelButtons} from './model_choice.js';
 import {PlanPanel} from './plan_panel.js';
 import {errorOf, get, stream} from './requests.js';
 import {DataChoices, Rows} from './rows.js';
@@ -12,7 +12,6 @@ import {commandOf, isKey, keysIn, loadKeys, yamlOf} from './settings.js';
 
 export const title = 'New run';
 
-const kInspectMs = 500;
 const kPlaced = new Set(['model', 'train_data', 'eval_data']);  // in panels of their own
 const kNowhere = new Set(['machine', 'resume']);                // of `plan` and of the button Resume
 
@@ -76,6 +75,7 @@ class NewRun {
       return made;
     };
     this.inspected = new Inspected();
+    this.models = new Set(places.models.map((one) => one.model));
     this.rows = new Rows((values) => this.use(values));
     this.choices = new DataChoices();
     const model = field('model', {help: 'A folder, or the id of a model in the Hugging Face cache.'});
@@ -84,14 +84,32 @@ class NewRun {
     const main = kMainKeys.filter((key) => !kPlaced.has(key) && keys[key]).map((key) => field(key));
     this.folded = new FoldedFields(keys, new Set([...kMainKeys, ...kNowhere]));
     fill(
-        this.form, panel('Model', model.element, models, this.inspected.element),
+        this.form, panel('Model', model.element, models, this.inspected.element, this.modelList(places.models)),
         panel(
             'Rows', h('div', {class: 'fields two'}, field('train_data').element, field('eval_data').element),
             this.choices.element, this.rows.element),
         panel('Settings', h('div', {class: 'fields'}, main.map((one) => one.element))),
         panel('All settings', this.folded.element));
     this.choices.show(places.data ?? []);
-    model.control.addEventListener('change', () => this.inspected.show(draftText('model').trim()));
+    model.control.addEventListener('change', () => this.inspect(false));
+  }
+
+  // Bases before what runs have made of them.
+  modelList(models) {
+    if (models.length === 0)
+      return h(
+          'p', {class: 'muted small'}, 'There is no model here yet. This gets one: ',
+          h('code', null, 'hf download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B'));
+    const isMade = ({model}) => /\/(final|checkpoint-\d+\/model|export-\d+)$/.test(model);
+    const ordered = [...models.filter((one) => !isMade(one)), ...models.filter(isMade)];
+    const list =
+        h('details', {class: 'fold', open: draftText('model') === ''}, h('summary', null, 'Models here'),
+          modelButtons(ordered, (name) => {
+            list.open = false;
+            setDraft('model', name);
+            this.field('model').control.focus();
+          }));
+    return list;
   }
 
   field(key) {
@@ -107,7 +125,7 @@ class NewRun {
     if (!this.folded) return;
     for (const field of key === null ? this.everyField() : [this.field(key)].filter(Boolean)) field.sync();
     if (key === null || key === 'train_data') this.choices.sync();
-    if (key === null || key === 'model') this.inspectSoon();
+    if (key === null || key === 'model') this.inspect(key !== null);
     const {settings, problems} = readDraft();
     for (const field of key === null ? this.everyField() : [this.field(key)].filter(Boolean))
       field.complain(problems[field.key]);
@@ -116,9 +134,13 @@ class NewRun {
     this.showOutput(settings, Object.keys(problems));
   }
 
-  inspectSoon() {
-    clearTimeout(this.inspectTimer);
-    this.inspectTimer = setTimeout(() => this.inspected.show(draftText('model').trim()), kInspectMs);
+  // A name that is being typed is inspected once it is whole.
+  inspect(typing) {
+    const model = draftText('model').trim();
+    if (typing && !this.models.has(model))
+      this.inspected.clear();
+    else
+      this.inspected.show(model);
   }
 
   showOutput(settings, problems) {

@@ -3,6 +3,7 @@
 import {Chat} from './chat.js';
 import {button, fill, h, setText, toggle} from './dom.js';
 import {failureBox} from './failure.js';
+import {modelButtons} from './model_choice.js';
 import {errorOf, get} from './requests.js';
 
 export const title = 'Talk';
@@ -24,13 +25,14 @@ function keptSettings() {
   }
 }
 
+// Results of runs first, then their checkpoints, then other models.
 function modelsOf(places, runs) {
-  const found = [];
-  for (const run of runs) {
-    if (run.has_final) found.push({model: `${run.folder}/final`, from: 'result of a run'});
-    for (const step of run.checkpoints ?? [])
-      found.push({model: `${run.folder}/checkpoint-${step}/model`, from: `step ${step}`});
-  }
+  const results =
+      runs.filter((run) => run.has_final).map(({folder}) => ({model: `${folder}/final`, from: 'result of a run'}));
+  const checkpoints = runs.flatMap(
+      ({folder, checkpoints: steps = []}) => [...steps].reverse().map(
+          (step) => ({model: `${folder}/checkpoint-${step}/model`, from: `step ${step}`})));
+  const found = [...results, ...checkpoints];
   const known = new Set(found.map(({model}) => model));
   return [...found, ...places.filter(({model}) => !known.has(model))];
 }
@@ -39,6 +41,7 @@ class Talk {
   constructor() {
     this.kept = keptSettings();
     this.chats = [];
+    this.known = [];
     this.models = h('datalist', {id: 'talk-models'});
     this.inputs = {
       first: this.modelInput('first', 'choose or type a model'),
@@ -105,7 +108,9 @@ class Talk {
     try {
       const [places, {runs}] = await Promise.all([get('/api/places'), get('/api/runs')]);
       this.runs = runs;
-      fill(this.models, modelsOf(places.models ?? [], runs).map((one) => h('option', {value: one.model}, one.from)));
+      this.known = modelsOf(places.models ?? [], runs);
+      fill(this.models, this.known.map((one) => h('option', {value: one.model}, one.from)));
+      if (this.chats.length === 0) this.showColumns();
       fill(this.problem);
     } catch (problem) {
       fill(this.problem, failureBox(errorOf(problem)));
@@ -141,6 +146,12 @@ class Talk {
     }
   }
 
+  choose(model) {
+    this.inputs.first.value = model;
+    this.changed('first');
+    this.question.focus();
+  }
+
   useBase() {
     this.inputs.second.value = this.baseModel;
     toggle(this.base, false);
@@ -167,7 +178,8 @@ class Talk {
             this.chats.map((chat) => chat.element) :
             h('div', {class: 'panel empty'}, h('h2', null, 'Choose a model'),
               h('p', null,
-                'The result of a run, one of its checkpoints, or a model folder. It loads with the first question.')));
+                'The result of a run, one of its checkpoints, or a model folder. It loads with the first question.'),
+              modelButtons(this.known, (model) => this.choose(model))));
     this.send.disabled = this.chats.length === 0;
   }
 
