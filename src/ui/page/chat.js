@@ -55,8 +55,11 @@ export class Chat {
     const texts = [];
     const last = await stream('/api/chats', this.settings, (event) => {
       if (event.event === 'chat') this.id = event.id;
-      if (event.event === 'note' || event.event === 'warning') fill(notes, notesList([...texts.splice(0), event.text]));
+      if (event.event !== 'note' && event.event !== 'warning') return;
+      texts.push(event.text);
+      fill(notes, notesList(texts.slice(-4)));
     }, {ends: ['ready', 'error']});
+    if (this.state !== 'loading') return false;  // canceled
     if (last.event === 'error') return this.fail(last);
     notes.remove();
     this.setState('ready');
@@ -109,7 +112,13 @@ export class Chat {
     this.turns.scrollTop = this.turns.scrollHeight;
   }
 
+  cancel() {
+    this.close();
+    this.add(h('p', {class: 'muted small'}, 'Loading was stopped.'));
+  }
+
   async interrupt() {
+    if (this.state === 'loading') return this.cancel();
     if (this.id === null || this.state !== 'answering') return;
     try {
       await post(`/api/chats/${this.id}/interrupt`, {});

@@ -50,8 +50,9 @@ export class Field {
         button('clear', 'clear', () => this.reset(), {class: 'clear', 'aria-label': `Clear ${key}`, hidden: true});
     this.element =
         h('div', {class: 'field', 'data-field': key},
-          h('label', {'for': `field-${key}`}, h('code', null, key), this.clear), this.control,
-          suggestionsOf(key, property), this.problem, h('p', {class: 'help', id: `help-${key}`, title: help}, help));
+          h('div', {class: 'field-head'}, h('label', {'for': `field-${key}`}, h('code', null, key)), this.clear),
+          this.control, suggestionsOf(key, property), this.problem,
+          h('p', {class: 'help', id: `help-${key}`, title: help}, help));
     this.control.addEventListener('input', () => setDraft(key, this.control.value));
     this.sync();
   }
