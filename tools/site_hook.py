@@ -99,7 +99,7 @@ def first_sentence(markdown):
         if re.match(r"\s*($|[#|<!*-])", paragraph):
             continue
         plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", " ".join(paragraph.split()))
-        return re.match(r".*?[.:!?](?=\s|$)|.*", plain).group()
+        return re.sub(":$", ".", re.match(r".*?\.(?=\s|$)|.*", plain).group())
     return ""
 
 

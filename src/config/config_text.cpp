@@ -59,7 +59,6 @@ std::string config_to_yaml(const Config& config) {
 std::string config_reference() {
     std::string text =
         "# Configuration\n\n"
-        "Made from the table of keys in `src/config/config_keys.cpp`; a test compares the two.\n\n"
         "Every key `a_b` is the same in a YAML file (`a_b: x`), as the flag `--a-b x` (or `--a_b x`), as the override\n"
         "`a_b=x`, and in the environment as `WINDLASS_A_B=x`. A flag wins over an override, that over the file, that "
         "over\n"
@@ -70,7 +69,8 @@ std::string config_reference() {
         "with a\n"
         "unit (`4GiB`, `512MB`) or shares (`80%`). \"Read by\" names the verbs that read a key: `windlass VERB "
         "--help-all`\n"
-        "lists those of one verb.\n";
+        "lists those of one verb.\n\n"
+        "Made from the table of keys in `src/config/config_keys.cpp`; a test compares the two.\n";
     const Config defaults;
     std::string_view group;
     for (const ConfigKey& key : config_keys()) {

@@ -78,6 +78,7 @@ TEST_F(BashCompletion, OffersVerbsAndWhatTheyTake) {
     EXPECT_THAT(offered({"windlass", ""}), IsSupersetOf({"plan", "train", "completion", "help", "--version"}));
     EXPECT_THAT(offered({"windlass", "pl"}), ElementsAre("plan"));
     EXPECT_THAT(offered({"windlass", "help", "insp"}), ElementsAre("inspect"));
+    EXPECT_THAT(offered({"windlass", "help", "tro"}), ElementsAre("troubleshooting"));
     EXPECT_THAT(offered({"windlass", "data", ""}), ElementsAre("show", "stats", "check", "keys"));
     EXPECT_THAT(offered({"windlass", "completion", ""}), ElementsAre("bash", "zsh", "fish"));
     EXPECT_THAT(offered({"windlass", "config", ""}), ElementsAre("from", "schema"));
@@ -137,6 +138,7 @@ class FishCompletion : public Completion {
 TEST_F(FishCompletion, OffersVerbsFlagsAndSettings) {
     EXPECT_THAT(offered("windlass pl"), ElementsAre("plan"));
     EXPECT_THAT(offered("windlass help insp"), ElementsAre("inspect"));
+    EXPECT_THAT(offered("windlass help tro"), ElementsAre("troubleshooting"));
     EXPECT_THAT(offered("windlass data st"), ElementsAre("stats"));
     EXPECT_THAT(offered("windlass config sch"), ElementsAre("schema"));
     EXPECT_THAT(offered("windlass config from --js"), Contains("--json"));
@@ -179,6 +181,7 @@ class ZshCompletion : public Completion {
 TEST_F(ZshCompletion, OffersVerbsFlagsAndSettings) {
     EXPECT_EQ(completed("windlass pl"), "windlass plan ");
     EXPECT_EQ(completed("windlass help insp"), "windlass help inspect ");
+    EXPECT_EQ(completed("windlass help tro"), "windlass help troubleshooting ");
     EXPECT_EQ(completed("windlass data che"), "windlass data check ");
     EXPECT_EQ(completed("windlass config sch"), "windlass config schema ");
     EXPECT_EQ(completed("windlass train --learning-r"), "windlass train --learning-rate=");

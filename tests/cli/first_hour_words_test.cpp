@@ -31,7 +31,7 @@ std::vector<Tried> verbs() {
         {"HelpOfAMisspeltVerb",
          words({"help", "trian"}),
          kUsage,
-         {"trian: there is no such verb. Try: windlass train"},
+         {"trian: there is no such verb or topic. Try: windlass help train"},
          then({"help", "train"})},
         {"VersionAsAFlag", words({"--version"}), 0, {"windlass ", "kernels "}},
         {"VersionInShort", words({"-V"}), 0, {"windlass "}},

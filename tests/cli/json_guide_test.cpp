@@ -106,6 +106,7 @@ TEST_F(JsonGuide, NamesEveryKeyThatIsPrinted) {
     see({"version"});
     see({"completion", "bash"});
     see({"config", "schema"});
+    see({"help", "topics"});
     const Keys guide = keys_in_guide();
     for (const auto& [section, keys] : seen_) {
         ASSERT_TRUE(guide.contains(section)) << "docs/guide/json.md has no section: " << section;

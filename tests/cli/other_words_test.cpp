@@ -41,7 +41,7 @@ TEST(OtherVerbs, AreAnsweredWithWhatDoesTheirWork) {
          {"ui",       "watch",   "logs", "completions", "download",  "quantize", "bench",    "finetune", "serve",
           "merge",    "convert", "sft",  "dpo",         "lora",      "pull",     "push",     "upload",   "login",
           "estimate", "fuse",    "list", "stop",        "resume",    "infer",    "evaluate", "tokenize", "info",
-          "env",      "import",  "gguf", "perplexity",  "dashboard", "schema",   "man"}) {
+          "env",      "import",  "gguf", "perplexity",  "dashboard", "schema",   "man",      "docs"}) {
         const std::string err = refusal_by(sandbox.windlass({verb}));
         EXPECT_THAT(err, HasSubstr(fmt::format("error: {}: there is no such verb", verb)));
         EXPECT_THAT(err, Not(HasSubstr("Try: plan, train"))) << "only the list of verbs";

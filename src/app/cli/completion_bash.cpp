@@ -25,7 +25,7 @@ _windlass() {
         return
     fi
     if [[ $verb == help ]]; then
-        COMPREPLY=($(compgen -W "$_windlass_verbs --man" -- "$cur"))
+        COMPREPLY=($(compgen -W "$_windlass_verbs $_windlass_topics --man" -- "$cur"))
         return
     fi
     _windlass_of_verb "$verb"
@@ -116,9 +116,9 @@ std::string bash_completion(const Outline& outline) {
         if (keys.contains(&key))
             flags += case_line(fmt::format("*:{}", key.name), flag_value_of_key(key), values_of_key(key));
     return fmt::format(
-        "{}_windlass_verbs='{}'\n_windlass_of_verb() {{\n    case $1 in\n{}    esac\n}}\n"
+        "{}_windlass_verbs='{}'\n_windlass_topics='{}'\n_windlass_of_verb() {{\n    case $1 in\n{}    esac\n}}\n"
         "_windlass_of_flag() {{\n    case $1 in\n{}    esac\n}}\n{}",
-        kBashHead, fmt::join(outer, " "), verbs, flags, kBashBody);
+        kBashHead, fmt::join(outer, " "), fmt::join(outline.topics, " "), verbs, flags, kBashBody);
 }
 
 }  // namespace windlass

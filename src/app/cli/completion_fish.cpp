@@ -86,8 +86,9 @@ std::string fish_completion(const Outline& outline) {
         script += fish_verb(verb);
         if (verb.name.find(' ') == std::string::npos) outer.push_back(verb.name);
     }
-    script += fish_line("", "", "Prints the help of a verb.", FlagValue::text, {"help"});
+    script += fish_line("", "", "Prints the help of a verb, or a page of the guide.", FlagValue::text, {"help"});
     script += fish_line("help", "", "", FlagValue::text, outer);
+    script += fish_line("help", "", "A page of the guide", FlagValue::text, outline.topics);
     script += fish_line("help", "--man", "Print the page of man(1)", FlagValue::after_equals, {});
     for (const ConfigKey& key : config_keys()) script += fish_key(outline, key);
     return script;

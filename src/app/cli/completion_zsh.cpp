@@ -35,7 +35,7 @@ _windlass() {
   shift words
   (( CURRENT-- ))
   if [[ $verb == help ]]; then
-    _arguments '--man[Print the page of man(1)]' "*:verb:(${(j: :)${(@)_windlass_verbs%%:*}})"
+    _arguments '--man[Print the page of man(1)]' "*:verb or topic:(${(j: :)${(@)_windlass_verbs%%:*}} $_windlass_topics)"
     return
   fi
   inner="$verb $words[2]"
@@ -116,10 +116,11 @@ std::string zsh_completion(const Outline& outline) {
         if (!known.empty()) values += fmt::format("  {} '{}'\n", key.name, fmt::join(known, " "));
     }
     return fmt::format(
-        "{}typeset -ga _windlass_verbs=(\n{}  'help:Prints the help of a verb.'\n)\n"
+        "{}typeset -ga _windlass_verbs=(\n{}  'help:Prints the help of a verb, or a page of the guide.'\n)\n"
+        "typeset -g _windlass_topics='{}'\n"
         "typeset -gA _windlass_own=(\n{})\ntypeset -gA _windlass_keys=(\n{})\n"
         "typeset -gA _windlass_flag=(\n{})\ntypeset -gA _windlass_values=(\n{})\n{}",
-        kZshHead, verbs, own, keys_of_verbs, flags, values, kZshBody);
+        kZshHead, verbs, fmt::join(outline.topics, " "), own, keys_of_verbs, flags, values, kZshBody);
 }
 
 }  // namespace windlass

@@ -42,6 +42,7 @@ void add_verbs(CLI::App& app, Arguments& args);
 std::vector<std::string> with_known_flags(const CLI::App& app, std::vector<std::string> words);
 
 // Throws for a first word that is no verb, naming what it is called here, the nearest, or those that there are.
-void check_verb(const CLI::App& app, const std::string& word);
+// `topics`: other names that `windlass help` takes.
+void check_verb(const CLI::App& app, const std::string& word, const std::vector<std::string>& topics = {});
 
 }  // namespace windlass

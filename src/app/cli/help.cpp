@@ -6,14 +6,17 @@
 #include "app/cli/outline.h"
 #include "app/cli/verb_texts.h"
 #include "base/error.h"
+#include "base/markdown.h"
 #include "config/config.h"
 #include "config/config_help.h"
 
 namespace windlass {
 namespace {
 
-constexpr size_t kFlagIndent = 26, kVerbIndent = 13;
+constexpr size_t kFlagIndent = 26, kVerbIndent = 13, kTopicIndent = 20;
 constexpr int kHelpColumnsLeast = 60, kHelpColumnsMost = 100;
+
+constexpr std::string_view kPageSuffix = ".md";  // as users name a page that has the name of a verb
 
 size_t help_width(int columns) {
     return static_cast<size_t>(std::clamp(columns, kHelpColumnsLeast, kHelpColumnsMost));
@@ -62,6 +65,7 @@ std::string program_help(bool whole, int columns) {
                        "Qwen/Qwen3-0.6B.\nwindlass help VERB, or VERB --help, says what a verb takes; VERB --help-all "
                        "lists every setting that it reads; help --man VERB prints a page of man(1).",
                        width);
+    text += "\n" + paragraphs("windlass help topics lists the pages of the guide; help gpu prints one of them.", width);
     text += "\n" + paragraphs(kExitCodes, width);
     return whole ? text + config_help(columns) : text;
 }
@@ -81,7 +85,43 @@ std::string verb_help(const CLI::App& verb, bool whole, int columns) {
     if (inner.empty()) text += flags_text(verb, width, seen);
     text += whole ? whole_config_help(about.verb, columns) : brief_config_help(about.verb, columns);
     if (!about.notes.empty()) text += "\n" + paragraphs(about.notes, width);
+    if (find_topic(about.verb) != nullptr)
+        text += fmt::format("\nThe guide has a page of this name: windlass help {}.md\n", about.verb);
     return text;
+}
+
+const EmbeddedText* find_topic(std::string_view name) {
+    if (name.ends_with(kPageSuffix)) name.remove_suffix(kPageSuffix.size());
+    const auto found = std::ranges::find(guide_texts(), name, &EmbeddedText::name);
+    return found == guide_texts().end() ? nullptr : &*found;
+}
+
+std::vector<std::string> names_of_topics() {
+    std::vector<std::string> names = {"topics"};
+    for (const EmbeddedText& topic : guide_texts())
+        if (std::ranges::find(verb_texts(), topic.name, &VerbText::verb) == verb_texts().end())
+            names.emplace_back(topic.name);
+    return names;
+}
+
+std::string topics_help(int columns) {
+    const size_t width = help_width(columns);
+    std::string text = paragraphs("windlass help TOPIC prints a page of the guide:", width) + "\n";
+    for (const EmbeddedText& topic : guide_texts()) {
+        const bool is_verb = std::ranges::find(verb_texts(), topic.name, &VerbText::verb) != verb_texts().end();
+        text += hung(fmt::format("  {}{}", topic.name, is_verb ? kPageSuffix : ""), first_sentence(topic.text),
+                     kTopicIndent, width);
+    }
+    return text;
+}
+
+std::string topic_help(const EmbeddedText& topic, const MarkdownStyle& style) {
+    std::string text = render_markdown(topic.text, style), other;
+    for (const std::string& target : link_targets(topic.text))
+        if (const EmbeddedText* const page = find_topic(target); page != nullptr && page != &topic)
+            other += fmt::format("{}{}", other.empty() ? "" : ", ", page->name);
+    if (other.empty()) return text;
+    return text + "\n" + hung("See also: ", other, std::string_view("See also: ").size(), style.width);
 }
 
 }  // namespace windlass

@@ -51,22 +51,12 @@ ExitCode dispatch(const CLI::App& app, Arguments& args, VerbOutput& out, LogFile
     return run_version(args.version, out);
 }
 
-// The words as the parser takes them: "help VERB" is "VERB --help", "--version" is the verb.
+// The words as the parser takes them: "--version" is the verb.
 std::vector<std::string> parsed_words(int argc, char** argv) {
     std::vector<std::string> words(argv + 1, argv + argc);
     if (words.empty()) words = {"--help"};
     if (words[0] == "--version" || words[0] == "-V") words[0] = "version";
-    if (words[0] != "help") return words;
-    if (words.size() == 1) return {"--help"};
-    return {words[1], "--help"};
-}
-
-// "help --man [VERB]", in either order: the verb, empty for the program. Nothing: something else was typed.
-std::optional<std::string> verb_of_man_page(const CLI::App& app, std::vector<std::string> words) {
-    if (words.empty() || words[0] != "help" || std::erase(words, "--man") == 0) return std::nullopt;
-    if (words.size() > 2) throw UserError(ExitCode::usage, words[2], "a man page is of one verb");
-    if (words.size() == 2) check_verb(app, words[1]);
-    return words.size() == 2 ? words[1] : "";
+    return words;
 }
 
 ExitCode print_help(const CLI::App& app, bool whole) {
@@ -83,8 +73,8 @@ ExitCode run(int argc, char** argv, VerbOutput& out, LogFile& log) {
     app.set_help_all_flag("--help-all", "Print this help with all settings");
     app.require_subcommand(1);
     add_verbs(app, args);
-    if (const auto verb = verb_of_man_page(app, {argv + 1, argv + argc})) return run_man_page(*verb, outline_of(app));
     std::vector<std::string> words = parsed_words(argc, argv);
+    if (words[0] == "help") return run_help(app, {words.begin() + 1, words.end()}, out);
     check_verb(app, words[0]);
     words = with_known_flags(app, std::move(words));
     const std::string first = words[0];

@@ -1,11 +1,13 @@
 // Pages of man(1), in the macros of man(7). They have no date, so that two builds make the same.
 #include <fmt/ranges.h>
 
+#include "app/cli/help.h"
 #include "app/cli/outline.h"
 #include "app/cli/verb_texts.h"
 #include "app/cli/verbs.h"
 #include "app/cli/words.h"
 #include "base/error.h"
+#include "base/markdown.h"
 #include "config/config_help.h"
 #include "config/config_keys.h"
 
@@ -99,6 +101,8 @@ std::string program_page() {
     page += fmt::format(".SH SYNOPSIS\n\\fBwindlass\\fP VERB [flags]\n.SH DESCRIPTION\n{}.SH VERBS\n",
                         roff_paragraphs(kProgramSentence));
     for (const VerbText& verb : verb_texts()) page += tagged(verb.verb, verb.sentence);
+    page += ".SH TOPICS\nThe guide is in the program: \\fBwindlass help\\fP TOPIC prints a page of it.\n";
+    for (const EmbeddedText& topic : guide_texts()) page += tagged(topic.name, first_sentence(topic.text));
     page += examples_section(kProgramExamples) + fmt::format(".SH EXIT STATUS\n{}\n", roff(kExitCodes));
     page += ".SH SEE ALSO\n";
     for (const VerbText& verb : verb_texts())

@@ -69,6 +69,9 @@ constexpr OtherVerb kOtherVerbs[] = {
     {"autocomplete", "windlass completion bash, zsh or fish"},
     {"schema", "windlass config schema"},
     {"man", "windlass help --man VERB"},
+    {"docs", "windlass help topics"},
+    {"guide", "windlass help topics"},
+    {"topics", "windlass help topics"},
     {"download", kDownload, kNoHub},
     {"pull", kDownload, kNoHub},
     {"upload", "hf upload OWNER/NAME RUN/final", kNoHub},
@@ -240,7 +243,7 @@ bool is_number(const std::string& word) {
 
 }  // namespace
 
-void check_verb(const CLI::App& app, const std::string& word) {
+void check_verb(const CLI::App& app, const std::string& word, const std::vector<std::string>& topics) {
     if (word.starts_with('-')) return;
     std::vector<std::string> verbs;
     for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -251,8 +254,12 @@ void check_verb(const CLI::App& app, const std::string& word) {
         throw UserError(ExitCode::usage, word, "there is no such verb{}{}", other.why.empty() ? "" : "; ", other.why)
             .hint(other.instead);
     }
-    const std::vector<std::string_view> names(verbs.begin(), verbs.end());
+    std::vector<std::string_view> names(verbs.begin(), verbs.end());
+    names.insert(names.end(), topics.begin(), topics.end());
     const std::string_view near = nearest_name(word, names);
+    if (!topics.empty())
+        throw UserError(ExitCode::usage, word, "there is no such verb or topic")
+            .hint(fmt::format("windlass help {}, or windlass --help", near.empty() ? "topics" : near));
     throw UserError(ExitCode::usage, word, "there is no such verb")
         .hint(near.empty() ? fmt::format("{}, or windlass --help", fmt::join(verbs, ", "))
                            : fmt::format("windlass {}, or windlass --help", near));

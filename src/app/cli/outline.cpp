@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/cli/help.h"
 #include "base/embedded_text.h"
 #include "config/config_keys.h"
 #include "config/config_readers.h"
@@ -94,7 +95,7 @@ std::string flag_label(const CLI::Option& option) {
 }
 
 Outline outline_of(const CLI::App& app) {
-    Outline outline;
+    Outline outline{.topics = names_of_topics()};
     for (const CLI::App* const verb : app.get_subcommands([](const CLI::App*) { return true; }))
         add_outline(*verb, verb->get_name(), outline);
     return outline;

@@ -36,7 +36,8 @@ struct VerbOutline {
 };
 
 struct Outline {
-    std::vector<VerbOutline> verbs;  // an outer verb comes before those in it
+    std::vector<VerbOutline> verbs;   // an outer verb comes before those in it
+    std::vector<std::string> topics;  // that `windlass help` takes besides verbs
 };
 
 Outline outline_of(const CLI::App& app);

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kTakesConfig = "[run.yaml] [key=value ...] [--key value ...]";
 
-constexpr VerbText kTexts[] = {
+constexpr VerbText kVerbTexts[] = {
     {.verb = "plan",
      .sentence = "Says whether a run fits, where data is placed, and how fast it is.",
      .usage = kTakesConfig,
@@ -137,12 +137,12 @@ constexpr VerbText kTexts[] = {
 }  // namespace
 
 std::span<const VerbText> verb_texts() {
-    return kTexts;
+    return kVerbTexts;
 }
 
 const VerbText& text_of_verb(std::string_view verb) {
-    const auto* const found = std::ranges::find(kTexts, verb, &VerbText::verb);
-    WINDLASS_CHECK(found != std::end(kTexts), "the verb {} has no text", verb);
+    const auto* const found = std::ranges::find(kVerbTexts, verb, &VerbText::verb);
+    WINDLASS_CHECK(found != std::end(kVerbTexts), "the verb {} has no text", verb);
     return *found;
 }
 
