@@ -247,6 +247,8 @@ Task<> Api::begin_chat(HttpExchange& exchange, Parts) {
     add(words, "--temperature", fmt::format("{:g}", number_member(body, "temperature", 0)));
     add(words, "--max-new-tokens", fmt::format("{:.0f}", number_member(body, "max_new_tokens", 1024)));
     if (const std::string system = text_member(body, "system"); !system.empty()) add(words, "--system=" + system);
+    if (const std::string file = text_member(body, "chat_template"); !file.empty())
+        add(words, "chat_template=" + root_.checked(file, "chat_template"));
     const TakeEvent take = send_to(exchange);
     co_await exchange.begin_parts(kLines);
     co_await chats_.begin(std::move(words), take);

@@ -55,7 +55,9 @@ class SpawnPlan {
     void work_in(const std::string& folder) { posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str()); }
 
     // Signals do in it what they do to any program; here they are blocked (session/signals.h).
+    // It gets no descriptor but the first three: a run that held the page's sockets would keep its port.
     pid_t start(std::vector<std::string> words) {
+        posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
         sigset_t none, all;
         sigemptyset(&none);
         sigfillset(&all);

@@ -19,7 +19,7 @@ constexpr size_t kEachMax = 1000;        // that are named
 // only if they are no part of a model.
 constexpr std::array<std::string_view, 6> kRowSuffixes = {".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet"};
 constexpr std::array<std::string_view, 3> kCompressed = {".gz", ".zst", ".xz"};
-constexpr std::array<std::string_view, 4> kOfRuns = {"metrics.jsonl", "events.jsonl", "samples.jsonl", "log.txt"};
+constexpr std::string_view kOfRuns = "events.jsonl";  // in every run's folder
 
 std::string_view name_in(std::string_view path) {
     return path.substr(path.rfind('/') + 1);
@@ -28,9 +28,15 @@ std::string folder_of_file(std::string_view path) {
     return path.find('/') == path.npos ? "." : std::string(path.substr(0, path.rfind('/')));
 }
 
+// In one of these folders, or below it.
+bool is_within(const std::vector<std::string>& folders, std::string_view path) {
+    return std::ranges::any_of(folders, [&](const std::string& folder) {
+        return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
+    });
+}
+
 bool holds_rows(std::string_view path) {
     std::string_view name = name_in(path);
-    if (std::ranges::find(kOfRuns, name) != kOfRuns.end()) return false;
     for (const std::string_view suffix : kCompressed)
         if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
     return std::ranges::any_of(kRowSuffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
@@ -59,20 +65,21 @@ std::vector<std::string> cached_models(const std::string& cache) {
 }  // namespace
 
 Json places_json(const Root& root, const std::string& hub_cache) {
-    std::vector<std::string> models, settings;
+    std::vector<std::string> models, runs;
     std::vector<std::pair<std::string, int64_t>> data;
     root.walk(kDepth, kEntriesMax, [&](const std::string& path, int64_t bytes) {
         if (name_in(path) == "config.json" && models.size() < kEachMax) models.push_back(folder_of_file(path));
-        if (path.ends_with(".yaml") && settings.size() < kEachMax) settings.push_back(path);
+        if (name_in(path) == kOfRuns) runs.push_back(folder_of_file(path));
         if (holds_rows(path) && data.size() < kEachMax) data.emplace_back(path, bytes);
     });
-    Json json = {{"models", Json::array()}, {"data", Json::array()}, {"settings", settings}};
+    Json json = {{"models", Json::array()}, {"data", Json::array()}};
     for (const std::string& each : models) json["models"].push_back({{"model", each}, {"from", "folder"}});
     for (const std::string& each : cached_models(hub_cache))
         json["models"].push_back({{"model", each}, {"from", "cache"}});
-    for (const auto& [path, bytes] : data)
-        if (std::ranges::find(models, folder_of_file(path)) == models.end())
-            json["data"].push_back({{"path", path}, {"bytes", bytes}});
+    for (const auto& [path, bytes] : data) {
+        const bool is_of_model = std::ranges::find(models, folder_of_file(path)) != models.end();
+        if (!is_of_model && !is_within(runs, path)) json["data"].push_back({{"path", path}, {"bytes", bytes}});
+    }
     return json;
 }
 

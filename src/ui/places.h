@@ -1,5 +1,5 @@
-// places.h: what a user may choose from: models, rows of data and settings beneath the root, and models of the
-// Hugging Face cache.
+// places.h: what a user may choose from: models and rows of data beneath the root, and models of the Hugging Face
+// cache.
 #pragma once
 
 #include "base/json_fwd.h"
@@ -7,7 +7,8 @@
 
 namespace windlass {
 
-// {"models": [{"model", "from": "folder" or "cache"}], "data": [{"path", "bytes"}], "settings": [paths of run.yaml]}
+// {"models": [{"model", "from": "folder" or "cache"}], "data": [{"path", "bytes"}]}. Files of runs and of models are no
+// data.
 Json places_json(const Root& root, const std::string& hub_cache);
 
 }  // namespace windlass
