@@ -11,9 +11,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const std::vector<std::string> kVerbs = {"plan",     "train",  "status", "runs",       "eval",
-                                         "generate", "chat",   "data",   "export",     "replay",
-                                         "inspect",  "doctor", "config", "completion", "version"};
+const std::vector<std::string> kVerbs = {"plan",     "train",  "status",     "runs",   "ui",     "eval",
+                                         "generate", "chat",   "data",       "export", "replay", "inspect",
+                                         "doctor",   "config", "completion", "version"};
 
 std::vector<std::string> help_lines(const std::string& text) {
     std::vector<std::string> lines;

@@ -90,7 +90,7 @@ TEST_F(JsonGuide, NamesEveryKeyThatIsPrinted) {
     see_run(settings, {"--dry-run"});
     see({"train", "--model", "absent"});
     const std::string final = sandbox_.out() + "/final";
-    see({"plan", "--model", model, "--train-data", rows, "--max-length", "64"});
+    see({"plan", "--model", model, "--train-data", rows, "--max-length", "64", "--lanes"});
     see({"eval", final, "--data", rows});
     see({"data", "show", "--model", model, "--train-data", rows});
     see({"data", "stats", "--model", model, "--train-data", rows});
@@ -113,8 +113,8 @@ TEST_F(JsonGuide, NamesEveryKeyThatIsPrinted) {
         for (const std::string& key : keys)
             EXPECT_TRUE(is_named(guide.at(section), key)) << "docs/guide/json.md, " << section << ": " << key;
     }
-    for (const char* section : {"step", "evaluation", "sample", "checkpoint", "method", "answer", "obeyed", "refused",
-                                "row", "text", "status", "error"})
+    for (const char* section : {"step", "evaluation", "sample", "checkpoint", "lanes", "method", "answer", "obeyed",
+                                "refused", "row", "text", "status", "error"})
         EXPECT_TRUE(seen_.contains(section)) << "nothing printed " << section;
 }
 

@@ -38,7 +38,7 @@ void expect_commands_exist(const Sandbox& sandbox, const std::string& advice) {
 TEST(OtherVerbs, AreAnsweredWithWhatDoesTheirWork) {
     const Sandbox sandbox;
     for (const char* verb :
-         {"ui",       "watch",   "logs", "completions", "download",  "quantize", "bench",    "finetune", "serve",
+         {"gui",      "watch",   "logs", "completions", "download",  "quantize", "bench",    "finetune", "serve",
           "merge",    "convert", "sft",  "dpo",         "lora",      "pull",     "push",     "upload",   "login",
           "estimate", "fuse",    "list", "stop",        "resume",    "infer",    "evaluate", "tokenize", "info",
           "env",      "import",  "gguf", "perplexity",  "dashboard", "schema",   "man",      "docs"}) {

@@ -125,6 +125,12 @@ void add_run_verbs(CLI::App& app, Arguments& args) {
     status->add_flag("-f,--follow", args.status.follow, "Print a line for each step until it ends");
     CLI::App* runs = add_verb(app, args, "runs");
     runs->add_option("folder", args.runs.folder, "Folder to search, and those below it [.]");
+    CLI::App* ui = add_verb(app, args, "ui");
+    ui->add_option("--root", args.ui.root, "Folder that the page may read and write in [.]");
+    ui->add_option("--also", args.ui.others, "Another folder that it may use, such as one with models; may be repeated")
+        ->allow_extra_args(false);
+    ui->add_option("--port", args.ui.port, "Port on 127.0.0.1; 0: 7877, or the next that is free [0]")
+        ->check(CLI::Range(0, 65535));
 }
 
 void add_other_verbs(CLI::App& app, Arguments& args) {
@@ -193,12 +199,6 @@ void add_text_verbs(CLI::App& app, Arguments& args) {
     completion->add_option("shell", args.completion.shell, "bash, zsh or fish")
         ->required()
         ->check(one_of("completion", {"bash", "zsh", "fish"}));
-    CLI::App* ui = add_verb(app, args, "ui");
-    ui->add_option("--root", args.ui.root, "Folder that the page may read and write in [.]");
-    ui->add_option("--also", args.ui.others, "Another folder that it may use, such as one with models; may be repeated")
-        ->allow_extra_args(false);
-    ui->add_option("--port", args.ui.port, "Port on 127.0.0.1; 0: 7877, or the next that is free [0]")
-        ->check(CLI::Range(0, 65535));
     add_verb(app, args, "version")
         ->add_flag("--licences,--licenses", args.version.licences, "Print the licences of the libraries instead");
 }
