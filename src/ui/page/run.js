@@ -214,6 +214,7 @@ class Run {
       this.all = (await get('/api/runs')).runs;
       this.listedAt = Date.now();
       this.overlays.show(this.all);
+      this.mustDraw ||= this.overlayIds.length > 0;  // now their names are known
     }
     const changes =
         await Promise.all(this.movingOverlays().map((id) => filesOf(id).read('metrics').catch(() => false)));
