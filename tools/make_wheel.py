@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes a wheel of the Python module and the portable program (tools/package calls it; no other package is needed).
 
-    tools/make_wheel.py --version V --glibc 2.34 --stage FOLDER --to FOLDER
+    tools/make_wheel.py --version V --glibc 2.34 --stage FOLDER --to FOLDER [--cuda 13]
 
 FOLDER has bin/windlass, lib/ and share/doc/windlass as the portable archive has them. The program is windlass_train/bin/windlass,
 and finds its libraries in windlass_train/lib. A wheel holds no links: each library is there under the one name by which others
-ask for it. Entries are sorted, and have the time SOURCE_DATE_EPOCH.
+ask for it. --cuda: the program has kernels for this version of CUDA, and the extra [cuda] installs NVIDIA's package with cuBLASLt,
+which no wheel of ours contains. Entries are sorted, and have the time SOURCE_DATE_EPOCH.
 """
 
 import argparse
@@ -26,7 +27,7 @@ Version: {version}
 Summary: Fine-tunes language models that are bigger than memory
 License: Apache-2.0
 Requires-Python: >=3.9
-Classifier: Operating System :: POSIX :: Linux
+{extra}Classifier: Operating System :: POSIX :: Linux
 Description-Content-Type: text/markdown
 
 {page}"""
@@ -38,6 +39,14 @@ Tag: {tag}
 ENTRY_POINTS = """[console_scripts]
 windlass = windlass_train._program:main
 """
+
+
+def extra_of(cuda: int) -> str:
+    """Of CUDA 13 the package is named without the version."""
+    if cuda == 0:
+        return ""
+    package = f"nvidia-cublas-cu{cuda}" if cuda < 13 else f"nvidia-cublas (>={cuda},<{cuda + 1})"
+    return f'Provides-Extra: cuda\nRequires-Dist: {package} ; extra == "cuda"\n'
 
 
 def libraries(folder: pathlib.Path) -> "dict[str, bytes]":
@@ -57,12 +66,12 @@ def contents(stage: pathlib.Path) -> "dict[str, tuple[bytes, bool]]":
     return files
 
 
-def about(version: str, tag: str, stage: pathlib.Path) -> "dict[str, tuple[bytes, bool]]":
+def about(version: str, tag: str, stage: pathlib.Path, cuda: int) -> "dict[str, tuple[bytes, bool]]":
     info = f"{NAME}-{version}.dist-info"
     # A page that is read outside of the repository: its links lead nowhere there.
     page = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", (SOURCE / "docs/guide/python.md").read_text(encoding="utf-8"))
     files = {
-        f"{info}/METADATA": METADATA.format(version=version, page=page).encode(),
+        f"{info}/METADATA": METADATA.format(version=version, page=page, extra=extra_of(cuda)).encode(),
         f"{info}/WHEEL": WHEEL.format(tag=tag).encode(),
         f"{info}/entry_points.txt": ENTRY_POINTS.encode(),
         f"{info}/licenses/LICENSE": (SOURCE / "LICENSE").read_bytes(),
@@ -84,10 +93,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Makes a wheel of the Python module and the portable program.")
     for flag in ("--version", "--glibc", "--stage", "--to"):
         parser.add_argument(flag, required=True)
+    parser.add_argument("--cuda", type=int, default=0)
     given = parser.parse_args()
     stage = pathlib.Path(given.stage)
     tag = f"py3-none-manylinux_{given.glibc.replace('.', '_')}_x86_64"
-    files = {**contents(stage), **about(given.version, tag, stage)}
+    files = {**contents(stage), **about(given.version, tag, stage, given.cuda)}
     name = f"{NAME}-{given.version}.dist-info/RECORD"
     files[name] = (record(files, name), False)
     when = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())))[:6]

@@ -212,7 +212,7 @@ size_t read_flag(std::span<const std::string> words, size_t i, std::vector<Confi
 
 constexpr std::string_view kVariablePrefix = "WINDLASS_";
 // Variables of the program that are no keys: the kernels of another processor, and what tests set.
-constexpr std::string_view kOtherVariables[] = {"WINDLASS_CPU", "WINDLASS_WRITE_DOCS"};
+constexpr std::string_view kOtherVariables[] = {"WINDLASS_CPU", "WINDLASS_CUDA_LIBRARIES", "WINDLASS_WRITE_DOCS"};
 
 std::string variable_of(std::string_view key) {
     std::string name = fmt::format("{}{}", kVariablePrefix, key);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "device/cuda/cuda_stream.h"
+#include "device/cuda/vendor_library.h"
 #include "op/gemm_cuda.h"
 
 namespace windlass {
@@ -27,10 +28,7 @@ void require(cublasStatus_t status, std::string_view call) {
 // The functions of the library that are called.
 struct Library {
     Library() {
-        library_ = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-        if (library_ == nullptr)
-            throw UserError(ExitCode::gpu, "device", "{} is not found: {}", kLibrary, ::dlerror())
-                .hint("LD_LIBRARY_PATH with the folder of CUDA's libraries, or of Python's nvidia-cublas");
+        library_ = open_vendor_library(kLibrary);
         find(version, "cublasLtGetVersion");
         find(create, "cublasLtCreate");
         find(destroy, "cublasLtDestroy");

@@ -31,10 +31,10 @@ class Wheel(unittest.TestCase):
         (stage / "share/doc/windlass/libraries/libmany.txt").write_text("free\n")
         self.stage = stage
 
-    def make(self, to):
+    def make(self, to, *flags):
         to = self.folder / to
         to.mkdir()
-        subprocess.run([sys.executable, SOURCE / "tools/make_wheel.py", "--version", "1.2.3", "--glibc", "2.34", "--stage", self.stage, "--to", to],
+        subprocess.run([sys.executable, SOURCE / "tools/make_wheel.py", "--version", "1.2.3", "--glibc", "2.34", "--stage", self.stage, "--to", to, *flags],
                        check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
         return to / NAME
 
@@ -55,6 +55,15 @@ class Wheel(unittest.TestCase):
                 self.assertIn(f"windlass_train/{module.name}", names)
             self.assertIn("windlass_train-1.2.3.dist-info/licenses/libraries/libmany.txt", names)
             self.assertIn(b"Tag: py3-none-manylinux_2_34_x86_64\n", wheel.read("windlass_train-1.2.3.dist-info/WHEEL"))
+
+    def test_an_extra_names_the_vendors_library(self):
+        def metadata(*flags):
+            with zipfile.ZipFile(self.make("m" + "".join(flags[1:]), *flags)) as wheel:
+                return wheel.read("windlass_train-1.2.3.dist-info/METADATA").decode()
+
+        self.assertNotIn("extra", metadata().split("\n\n")[0])
+        self.assertIn('Requires-Dist: nvidia-cublas (>=13,<14) ; extra == "cuda"\n', metadata("--cuda", "13"))
+        self.assertIn('Requires-Dist: nvidia-cublas-cu12 ; extra == "cuda"\n', metadata("--cuda", "12"))
 
     def test_two_are_the_same_bytes(self):
         self.assertEqual(self.make("a").read_bytes(), self.make("b").read_bytes())
