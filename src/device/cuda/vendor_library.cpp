@@ -53,11 +53,11 @@ std::vector<std::string> vendor_library_names(const std::string& file, const std
     places.push_back(program);
     places.push_back(program + "/../lib");
     for (std::string& folder : python_folders(program)) places.push_back(std::move(folder));
-    places.emplace_back(kToolkit);
     std::vector<std::string> names;
     for (const std::string& place : places)
         if (std::string path = path_in(place, file); real_files().exists(path)) names.push_back(std::move(path));
     names.push_back(file);
+    if (std::string path = path_in(kToolkit, file); real_files().exists(path)) names.push_back(std::move(path));
     return names;
 }
 

@@ -6,11 +6,12 @@
 
 namespace windlass {
 
-// Names to try for a library, in this order, each an existing file but the last, which the system's loader looks for:
+// Names to try for a library, in this order, each an existing file but the bare one:
 //
 //   folders of WINDLASS_CUDA_LIBRARIES, separated by colons; a folder without it is skipped
 //   next to the program, and in ../lib from there
 //   packages of Python next to ours: ../../nvidia/*/lib (the program of a wheel is in SITE/windlass_train/bin)
+//   the bare name, for the system's loader
 //   /usr/local/cuda/lib64
 //
 // `folders`: the value of the variable. `program`: the folder that holds the program.
