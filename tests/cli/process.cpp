@@ -101,7 +101,8 @@ bool filter_calls(const Command& command) {
     const bool is_refused =
         command.user && (::setgroups(0, nullptr) != 0 || ::setgid(*command.user) != 0 || ::setuid(*command.user) != 0);
     const bool must_filter = command.flock_error || command.fcntl_lock_error;
-    if (!is_refused && (filter_calls(command) || !must_filter)) ::execve(words[0], words, environment);
+    const bool is_filtered = !command.may_open_sockets && filter_calls(command);
+    if (!is_refused && (is_filtered || !must_filter)) ::execve(words[0], words, environment);
     ::_exit(127);
 }
 
@@ -144,6 +145,10 @@ void Process::reap(int options) {
 bool Process::is_running() {
     reap(WNOHANG);
     return !status_;
+}
+
+std::string Process::output() const {
+    return text_of(out_);
 }
 
 std::string Process::messages() const {

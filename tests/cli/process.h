@@ -2,7 +2,8 @@
 //
 // The program gets an environment of its own (none of the test's variables but PATH and WINDLASS_CPU), stdin from a
 // given text, and stdout and stderr into files, so that neither side ever waits for the other. Where the kernel allows
-// it, it is killed as soon as it opens a socket of a network: no test of this folder may pass with one.
+// it, it is killed as soon as it opens a socket of a network: only `windlass ui` may, which the tests of tests/page
+// say.
 #pragma once
 
 #include <sys/types.h>
@@ -24,6 +25,7 @@ struct Command {
     std::optional<int64_t> file_bytes_max;           // writes beyond it fail with EFBIG (RLIMIT_FSIZE)
     std::optional<int> flock_error;                  // its calls of flock fail so, as on a file system without it
     std::optional<int> fcntl_lock_error;             // and its open file description locks
+    bool may_open_sockets = false;                   // of a network
     double seconds_max = 120;                        // then it is killed
 };
 
@@ -45,7 +47,8 @@ class Process {
     void send(int signal);
     bool is_running();
     pid_t id() const { return pid_; }
-    // What it wrote to stderr until now.
+    // What it wrote to stdout and to stderr until now.
+    std::string output() const;
     std::string messages() const;
     Finished wait();
 
