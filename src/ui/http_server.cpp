@@ -228,13 +228,16 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
     }
 
     // What a client still sends after its answer is read for a moment: closing at once would make the kernel reset the
-    // connection, and the client lose the answer.
+    // connection, and the client lose the answer. The clock is read here too: while bytes keep coming, the stream's
+    // timer hardly ever fires.
     Task<> linger() {
         error_code error;
         stream_.socket().shutdown(Tcp::socket::shutdown_send, error);
         stream_.expires_after(kLingerTime);
         std::array<char, 4096> rest;
-        while (!error) co_await stream_.async_read_some(asio::buffer(rest), or_error(error));
+        const auto end = std::chrono::steady_clock::now() + kLingerTime;
+        while (!error && std::chrono::steady_clock::now() < end)
+            co_await stream_.async_read_some(asio::buffer(rest), or_error(error));
     }
 
     beast::tcp_stream stream_;
