@@ -177,16 +177,19 @@ Task<> Api::start_run(HttpExchange& exchange, Parts) {
 }
 
 Task<> Api::resume_run(HttpExchange& exchange, Parts parts) {
+    body_of(exchange);
     const std::string folder = co_await runs_.folder_of(parts[0]);
     co_await verbs_.answer(exchange, words_of("train", folder, "--resume"), "run");
 }
 
 Task<> Api::stop_run(HttpExchange& exchange, Parts parts) {
+    body_of(exchange);
     HttpReply reply = co_await runs_.ask(parts[0], "stop");
     co_await exchange.send(std::move(reply));
 }
 
 Task<> Api::save_run(HttpExchange& exchange, Parts parts) {
+    body_of(exchange);
     HttpReply reply = co_await runs_.ask(parts[0], "save");
     co_await exchange.send(std::move(reply));
 }
@@ -264,6 +267,7 @@ Task<> Api::say(HttpExchange& exchange, Parts parts) {
 }
 
 Task<> Api::interrupt_chat(HttpExchange& exchange, Parts parts) {
+    body_of(exchange);
     chats_.is_busy(parts[0]);  // or 404
     chats_.interrupt(parts[0]);
     co_await exchange.send(reply_of(202));
