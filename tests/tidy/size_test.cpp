@@ -53,7 +53,7 @@ void expect_small(const std::string& kind, const std::string& unit, int limit,
 }
 
 bool is_measured(const SourceFile& file) {
-    return file.is_cpp() || file.path.ends_with(".py") || file.path.ends_with(".cmake");
+    return file.is_cpp() || file.is_page() || file.path.ends_with(".py") || file.path.ends_with(".cmake");
 }
 
 TEST(Size, FilesStaySmall) {

@@ -13,8 +13,8 @@ namespace fs = std::filesystem;
 // What is read. Everything else at the root (build/, runs/, a checkout's own files) is somebody's working matter.
 constexpr std::string_view kFolders[] = {".ci",     "bench", "cmake", "docs",  "examples",
                                          "presets", "src",   "tasks", "tests", "tools"};
-constexpr std::string_view kSuffixes[] = {".h",  ".cpp", ".cu",  ".md",   ".txt",  ".cmake",
-                                          ".py", ".sh",  ".yml", ".yaml", ".json", ".machine"};
+constexpr std::string_view kSuffixes[] = {".h",   ".cpp",  ".cu",   ".md",      ".txt",  ".cmake", ".py", ".sh",
+                                          ".yml", ".yaml", ".json", ".machine", ".html", ".css",   ".js"};
 constexpr std::string_view kStoredFolders[] = {"tests/golden/", "tests/fuzz/corpus/", "examples/quickstart/model/"};
 constexpr uintmax_t kFileBytesMax = uintmax_t{1} << 20;
 

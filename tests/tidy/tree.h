@@ -17,6 +17,8 @@ struct SourceFile {
     std::string_view folder() const;  // "src/tier"
     bool is_header() const { return path.ends_with(".h"); }
     bool is_cpp() const { return is_header() || path.ends_with(".cpp") || path.ends_with(".cu"); }
+    // Of the page of `windlass ui`, in the languages of browsers.
+    bool is_page() const { return path.ends_with(".html") || path.ends_with(".css") || path.ends_with(".js"); }
     bool in(std::string_view folder) const { return path.starts_with(folder); }
     std::vector<std::string_view> lines() const;
 };
