@@ -58,7 +58,7 @@ class InlineReader {
         at_ = end + fence.size();
         return true;
     }
-    // "[text](target)"; of a picture, the text that stands for it.
+    // "[text](target)"; of a picture, the text in its place.
     bool take_link() {
         const size_t open = at_ + (text_[at_] == '!' ? 1 : 0);
         if (open >= text_.size() || text_[open] != '[') return false;

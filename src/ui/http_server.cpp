@@ -220,9 +220,9 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
     void watch_end() {
         stream_.socket().async_wait(Tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
             char byte = 0;
-            const bool has_ended =
-                error || ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-            if (!has_ended) return;
+            const auto count = ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+            const bool is_there = count > 0 || (count < 0 && errno == EAGAIN);
+            if (!error && is_there) return;
             if (const auto call = std::exchange(self->when_gone_, {})) call();
         });
     }
