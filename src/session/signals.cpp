@@ -27,6 +27,7 @@ struct Desk {
     bool save_asked = false;                                  // before there was a control
     bool is_taking = false;
     bool keeps_interrupt = false;               // of an InterruptScope
+    bool drops_late_interrupt = false;          // of a LateInterruptScope
     std::atomic<bool> was_interrupted = false;  // since it began
     sigset_t taken{}, before{};
 };
@@ -65,7 +66,10 @@ void take_stop(int number) {
     {
         const std::lock_guard lock(shared.mutex);
         if (number == SIGINT && shared.keeps_interrupt && !shared.was_interrupted.exchange(true)) return;
-        if (shared.control == nullptr || !shared.control->is_running()) return act_by_default(number);
+        if (shared.control == nullptr || !shared.control->is_running()) {
+            if (number == SIGINT && shared.drops_late_interrupt) return;
+            return act_by_default(number);
+        }
         if (!shared.control->wants_stop()) forget_requests(shared);  // of the run before
         if (asks_again(shared, number)) return shared.control->stop_now();
         if (!shared.control->stop_after_step(number == SIGINT ? ExitCode::interrupted : ExitCode::terminated)) return;
@@ -158,6 +162,16 @@ InterruptScope::~InterruptScope() {
 
 bool InterruptScope::was_interrupted() const {
     return desk().was_interrupted;
+}
+
+LateInterruptScope::LateInterruptScope() {
+    const std::lock_guard lock(desk().mutex);
+    desk().drops_late_interrupt = true;
+}
+
+LateInterruptScope::~LateInterruptScope() {
+    const std::lock_guard lock(desk().mutex);
+    desk().drops_late_interrupt = false;
 }
 
 }  // namespace windlass

@@ -47,4 +47,14 @@ class InterruptScope {
     bool was_interrupted() const;  // from any thread
 };
 
+// For a program that drives this one: while this lives, a SIGINT that finds no run does nothing, since it was meant for
+// one that has just ended. One at a time.
+class LateInterruptScope {
+  public:
+    LateInterruptScope();
+    ~LateInterruptScope();
+    LateInterruptScope(const LateInterruptScope&) = delete;
+    LateInterruptScope& operator=(const LateInterruptScope&) = delete;
+};
+
 }  // namespace windlass

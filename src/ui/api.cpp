@@ -35,6 +35,17 @@ std::string plain_word(const Json& body, const char* key) {
     return word;
 }
 
+// A question, or a command that touches no file.
+std::string chat_line_of(const Json& body) {
+    constexpr std::array<std::string_view, 3> kCommands = {"undo", "reset", "system"};
+    const std::string command = text_member(body, "command");
+    if (!command.empty() && std::ranges::find(kCommands, command) == kCommands.end())
+        throw HttpRefusal(400, "command", "\"{}\" is not one of: {}", command, fmt::join(kCommands, ", "));
+    Json line = {{"content", text_member(body, "content")}};
+    if (!command.empty()) line["command"] = command;
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 HttpReply reply_with(const Json& json) {
     return {.body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
 }
@@ -53,7 +64,6 @@ void add(Words& words, Texts&&... texts) {
 }
 
 constexpr std::array<std::string_view, 3> kDataVerbs = {"show", "stats", "check"};
-constexpr std::string_view kLines = "application/x-ndjson";
 constexpr std::array<const char*, 2> kExportWords = {"type", "dtype"};
 constexpr double kCompareSecondsMax = 600;
 
@@ -94,7 +104,7 @@ std::span<const Api::Route> Api::routes() {
     return kRoutes;
 }
 
-void Api::check(const HttpHead& head) {
+bool Api::check(const HttpHead& head) {
     guard_.check(head, needs_token(head.path));
     Parts parts;
     bool is_known = !needs_token(head.path) && page_file(head.path);
@@ -107,6 +117,7 @@ void Api::check(const HttpHead& head) {
     if (!is_known) throw HttpRefusal(404, "path", "there is nothing at {}", head.path);
     if (!is_served) throw HttpRefusal(405, "method", "{} does nothing at {}", head.method, head.path);
     if (head.is_post()) Guard::check_content(head);
+    return needs_token(head.path);
 }
 
 Task<> Api::serve(HttpExchange& exchange) {
@@ -178,7 +189,7 @@ Task<> Api::start_run(HttpExchange& exchange, Parts) {
 
 Task<> Api::resume_run(HttpExchange& exchange, Parts parts) {
     body_of(exchange);
-    const std::string folder = co_await runs_.folder_of(parts[0]);
+    const std::string folder = co_await runs_.folder_to_change(parts[0]);
     co_await verbs_.answer(exchange, words_of("train", folder, "--resume"), "run");
 }
 
@@ -196,7 +207,7 @@ Task<> Api::save_run(HttpExchange& exchange, Parts parts) {
 
 Task<> Api::export_run(HttpExchange& exchange, Parts parts) {
     const Json body = body_of(exchange);
-    std::string source = co_await runs_.folder_of(parts[0]);
+    std::string source = co_await runs_.folder_to_change(parts[0]);
     if (const double step = number_member(body, "step", -1); step >= 0) source += fmt::format(":{:.0f}", step);
     Words words = words_of("export", source, "--to", root_.checked(text_member(body, "to"), "to"));
     for (const char* key : kExportWords) {
@@ -246,22 +257,20 @@ Task<> Api::inspect(HttpExchange& exchange, Parts) {
 
 Task<> Api::begin_chat(HttpExchange& exchange, Parts) {
     const Json body = body_of(exchange);
-    Words words = words_of("chat", root_.checked(text_member(body, "model"), "model"));
+    Words words = words_of("chat", "model=" + root_.checked(text_member(body, "model"), "model"));
     add(words, "--temperature", fmt::format("{:g}", number_member(body, "temperature", 0)));
     add(words, "--max-new-tokens", fmt::format("{:.0f}", number_member(body, "max_new_tokens", 1024)));
-    if (const std::string system = text_member(body, "system"); !system.empty()) add(words, "--system=" + system);
     if (const std::string file = text_member(body, "chat_template"); !file.empty())
         add(words, "chat_template=" + root_.checked(file, "chat_template"));
     const TakeEvent take = send_to(exchange);
-    co_await exchange.begin_parts(kLines);
-    co_await chats_.begin(std::move(words), take);
+    const std::string id = Chats::new_id();
+    exchange.when_gone([this, id] { chats_.end(id); });
+    co_await chats_.begin(id, std::move(words), text_member(body, "system"), take);
 }
 
 Task<> Api::say(HttpExchange& exchange, Parts parts) {
-    if (chats_.is_busy(parts[0])) throw HttpRefusal(429, "chat", "the conversation is writing an answer");
-    const std::string line = body_of(exchange).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string line = chat_line_of(body_of(exchange));
     const TakeEvent take = send_to(exchange);
-    co_await exchange.begin_parts(kLines);
     exchange.when_gone([this, id = parts[0]] { chats_.interrupt(id); });
     co_await chats_.say(parts[0], line, take);
 }
@@ -274,6 +283,7 @@ Task<> Api::interrupt_chat(HttpExchange& exchange, Parts parts) {
 }
 
 Task<> Api::end_chat(HttpExchange& exchange, Parts parts) {
+    chats_.is_busy(parts[0]);  // or 404
     chats_.end(parts[0]);
     co_await exchange.send(reply_of(204));
 }

@@ -15,7 +15,7 @@ class Api : public HttpHandler {
   public:
     Api(asio::io_context& context, const Root& root, Guard guard, UiSettings settings);
 
-    void check(const HttpHead& head) override;
+    bool check(const HttpHead& head) override;
     Task<> serve(HttpExchange& exchange) override;
 
   private:

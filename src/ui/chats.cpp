@@ -15,6 +15,11 @@ std::string chat_line(const std::string& id) {
     return line.dump();
 }
 
+std::string system_line(const std::string& text) {
+    const Json line = {{"command", "system"}, {"content", text}};
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Words answer_ends() {
     return words_of("answer", "obeyed", "refused");
 }
@@ -31,9 +36,17 @@ Task<std::string> skip_events(ChildProcess& child, Words last) {
 }  // namespace
 
 struct Chats::Chat {
+    explicit Chat(std::shared_ptr<ChildProcess> the_child) : child(std::move(the_child)) {}
     ~Chat() { child->end(); }
-    std::shared_ptr<ChildProcess> child;
+
+    // Once for each answer: a second one would end the program.
+    void interrupt() {
+        if (is_busy && !std::exchange(was_interrupted, true)) child->interrupt();
+    }
+
+    const std::shared_ptr<ChildProcess> child;
     bool is_busy = true;  // until it is ready
+    bool was_interrupted = true;
     Clock::time_point used = Clock::now();
 };
 
@@ -52,33 +65,38 @@ void Chats::make_room() {
     chats_.erase(oldest);
 }
 
-Task<std::string> Chats::begin(Words words, const TakeEvent& take) {
+std::string Chats::new_id() {
+    return make_token();
+}
+
+Task<bool> Chats::begin(std::string id, Words words, std::string system, const TakeEvent& take) {
     make_room();
-    const std::string id = make_token();
-    const auto chat = std::make_shared<Chat>();
     words.emplace_back("--json=lines");
-    chat->child = verbs_.start(words, true);
+    const auto chat = std::make_shared<Chat>(verbs_.start(words, true));
     chats_[id] = chat;
     asio::co_spawn(
         context_, [this, id]() -> Task<> { co_await end_when_idle(id); }, asio::detached);
-    bool is_ready = false;
+    std::string last;
     try {
         co_await take(chat_line(id));
-        const std::string last = co_await pass_events(take, *chat->child, words_of("ready"));
-        is_ready = last == "ready";
+        last = co_await pass_events(take, *chat->child, words_of("ready"));
+        // Not as a word of the command line, which other users of the machine can read.
+        if (last == "ready" && !system.empty()) co_await chat->child->write_line(system_line(system));
+        if (last == "ready" && !system.empty()) co_await skip_events(*chat->child, answer_ends());
     } catch (const HttpGone&) {
-        chats_.erase(id);
+        end(id);
         throw;
     }
     chat->is_busy = false;
-    if (!is_ready) chats_.erase(id);
-    co_return is_ready ? id : "";
+    if (last != "ready") chats_.erase(id);
+    co_return last == "ready";
 }
 
 Task<std::string> Chats::say(std::string id, std::string line, const TakeEvent& take) {
     if (is_busy(id)) throw HttpRefusal(429, "chat", "the conversation is writing an answer");
     const std::shared_ptr<Chat> chat = chats_[id];
     chat->is_busy = true;
+    chat->was_interrupted = false;
     bool client_is_here = true;
     std::string last;
     try {
@@ -86,7 +104,7 @@ Task<std::string> Chats::say(std::string id, std::string line, const TakeEvent& 
         last = co_await pass_events(take, *chat->child, answer_ends());
     } catch (const HttpGone&) {
         client_is_here = false;
-        chat->child->interrupt();
+        chat->interrupt();
     }
     // What a client that left does not take is read all the same: the next question begins with its own answer.
     if (!client_is_here) last = co_await skip_events(*chat->child, answer_ends());
@@ -103,13 +121,14 @@ bool Chats::is_busy(const std::string& id) const {
 }
 
 void Chats::interrupt(const std::string& id) {
-    if (const auto found = chats_.find(id); found != chats_.end() && found->second->is_busy)
-        found->second->child->interrupt();
+    if (const auto found = chats_.find(id); found != chats_.end()) found->second->interrupt();
 }
 
 void Chats::end(const std::string& id) {
-    find(id);
-    chats_.erase(id);
+    if (const auto found = chats_.find(id); found != chats_.end()) {
+        found->second->child->end();  // also one that answers
+        chats_.erase(found);
+    }
 }
 
 Task<> Chats::end_when_idle(std::string id) {

@@ -11,18 +11,20 @@ namespace windlass {
 
 class Chats {
   public:
-    Chats(asio::io_context& context, const Verbs& verbs) : context_(context), verbs_(verbs) {}
+    Chats(asio::io_context& context, Verbs& verbs) : context_(context), verbs_(verbs) {}
 
-    // Starts `windlass chat` with these words, and passes on what it tells until it is ready; the result is the
-    // conversation's id, or empty if it could not begin. Of the four that there may be, the one that has been idle for
-    // longest ends for another. HttpRefusal (429) if all are busy.
-    Task<std::string> begin(Words words, const TakeEvent& take);
+    static std::string new_id();
+    // Starts `windlass chat` with these words, and passes on what it tells until it is ready; false if it could not
+    // begin. Of the four that there may be, the one that has been idle for longest ends for another. HttpRefusal (429)
+    // if all are busy.
+    Task<bool> begin(std::string id, Words words, std::string system, const TakeEvent& take);
     // Sends a line, and passes on what the conversation tells until it has answered; the result is the name of the last
     // event. A client that leaves (HttpGone) interrupts the answer. HttpRefusal: 404, and 429 while another answer is
     // written.
     Task<std::string> say(std::string id, std::string line, const TakeEvent& take);
     bool has(const std::string& id) const { return chats_.contains(id); }
     bool is_busy(const std::string& id) const;
+    // Nothing if there is no such conversation any more.
     void interrupt(const std::string& id);
     void end(const std::string& id);
 
@@ -35,7 +37,7 @@ class Chats {
     Task<> end_when_idle(std::string id);
 
     asio::io_context& context_;
-    const Verbs& verbs_;
+    Verbs& verbs_;
     std::map<std::string, std::shared_ptr<Chat>, std::less<>> chats_;
 };
 

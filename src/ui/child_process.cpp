@@ -89,8 +89,17 @@ class SpawnPlan {
 
 // Outlives the ChildProcess, until the process has ended and been waited for: its number is not used again before.
 struct ChildProcess::Exit {
-    Exit(asio::io_context& context, pid_t the_child)
-        : child(the_child), ended(context, static_cast<int>(syscall(SYS_pidfd_open, the_child, 0))) {}
+    Exit(asio::io_context& context, pid_t the_child) : child(the_child), ended(context, watch(the_child)) {}
+
+    // A child that cannot be watched is not left alone.
+    static int watch(pid_t child) {
+        const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+        if (descriptor >= 0) return descriptor;
+        const int error = errno;
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+        throw MachineError("pidfd_open", kProgram, error);
+    }
 
     Task<> wait() {
         error_code ignored;

@@ -20,7 +20,7 @@ void copy_member(const Json& from, const char* key, Json& to, const char* name) 
 }
 
 // What `windlass chat` reads (docs/guide/json.md); it checks the values.
-std::string chat_line_of(const Json& request) {
+std::string line_of_request(const Json& request) {
     if (!request.contains("messages")) throw HttpRefusal(400, "messages", "is missing");
     Json line;
     copy_member(request, "messages", line, "messages");
@@ -89,50 +89,56 @@ Json openai_models(const Json& models) {
     return {{"object", "list"}, {"data", data}};
 }
 
-// A conversation with the model that writes nothing now.
-Task<std::string> Completions::chat_with(std::string model) {
+// A conversation with the model that writes nothing now; empty if the client is gone before.
+Task<std::string> Completions::chat_with(std::string model, const bool& is_gone) {
     const std::string path = root_.checked(model, "model");
-    for (int waited = 0; waited < kTurnPauses; ++waited) {
+    std::erase_if(chats_by_model_, [&](const auto& each) { return !chats_.has(each.second); });
+    for (int waited = 0; chats_by_model_.contains(model); ++waited) {
         const std::string id = chats_by_model_[model];
+        if (is_gone) co_return "";
         if (!chats_.has(id)) break;
         if (!chats_.is_busy(id)) co_return id;
+        if (waited == kTurnPauses) throw HttpRefusal(429, "model", "{} has been busy for ten minutes", model);
         co_await pause(kTurnPause);
     }
-    if (chats_.has(chats_by_model_[model])) throw HttpRefusal(429, "model", "{} has been busy for ten minutes", model);
     Json last;
     const TakeEvent take = [&](const std::string& line) -> Task<> {
         last = event_json(line);
-        if (last.value("event", "") == "chat") chats_by_model_[model] = last.value("id", "");
         co_return;
     };
-    std::string id = co_await chats_.begin(words_of("chat", path), take);
-    if (id.empty()) refuse(last);
+    const std::string id = Chats::new_id();
+    chats_by_model_[model] = id;
+    const bool is_ready = co_await chats_.begin(id, words_of("chat", "model=" + path), "", take);
+    if (!is_ready) refuse(last);
     co_return id;
-}
-
-Task<> Completions::begin_stream(HttpExchange& exchange, std::string id) {
-    co_await exchange.begin_parts("text/event-stream");
-    exchange.when_gone([this, id] { chats_.interrupt(id); });
 }
 
 Task<> Completions::answer(HttpExchange& exchange) {
     const Json request = body_of(exchange);
-    const std::string line = chat_line_of(request), model = text_member(request, "model");
+    const std::string line = line_of_request(request), model = text_member(request, "model");
     const bool streams = flag_member(request, "stream");
-    const std::string id = co_await chat_with(model);
+    bool is_gone = false;
+    std::string id;  // while its answer is written
+    exchange.when_gone([&] {
+        is_gone = true;
+        if (!id.empty()) chats_.interrupt(id);
+    });
+    std::string free = co_await chat_with(model, is_gone);
+    if (is_gone) throw HttpGone();
+    id = std::move(free);
     const AnswerForm form(model);
     bool has_begun = false;  // what is refused is an answer of another status
     Json last;
     const TakeEvent take = [&](const std::string& told) -> Task<> {
         last = event_json(told);
         if (!streams || event_of(told) != "text") co_return;
-        if (!std::exchange(has_begun, true)) co_await begin_stream(exchange, id);
+        if (!std::exchange(has_begun, true)) co_await exchange.begin_parts("text/event-stream");
         co_await exchange.send_part(form.part(last.value("delta", "")));
     };
     const std::string end = co_await chats_.say(id, line, take);
     if (end != "answer") refuse(last);
     if (streams) {
-        if (!has_begun) co_await begin_stream(exchange, id);
+        if (!has_begun) co_await exchange.begin_parts("text/event-stream");
         co_await exchange.send_part(form.end(last));
     } else {
         HttpReply reply;

@@ -23,8 +23,7 @@ class Completions {
     Task<> answer(HttpExchange& exchange);
 
   private:
-    Task<std::string> chat_with(std::string model);
-    Task<> begin_stream(HttpExchange& exchange, std::string id);
+    Task<std::string> chat_with(std::string model, const bool& is_gone);
 
     Chats& chats_;
     const Root& root_;

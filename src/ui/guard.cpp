@@ -16,8 +16,12 @@ bool is_same(std::string_view given, std::string_view wanted) {
     return difference == 0;
 }
 
+// "Application/JSON ; charset=utf-8"
 bool is_json(std::string_view type) {
-    return type.substr(0, type.find(';')) == "application/json";
+    std::string name;
+    for (const char c : type.substr(0, type.find(';')))
+        if (c != ' ' && c != '\t') name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return name == "application/json";
 }
 
 // A link that a user followed shows the page, which holds nothing without the token.

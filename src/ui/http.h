@@ -67,8 +67,9 @@ class HttpExchange {
 class HttpHandler {
   public:
     virtual ~HttpHandler() = default;
-    // Throws HttpRefusal before the body is read, so that a stranger's body costs nothing.
-    virtual void check(const HttpHead& head) = 0;
+    // Throws HttpRefusal before the body is read, so that a stranger's body costs nothing. Whether the client has shown
+    // that it is the user: such a connection is closed for no other one.
+    virtual bool check(const HttpHead& head) = 0;
     // Answers. What it throws becomes an error's answer if nothing has been sent.
     virtual Task<> serve(HttpExchange& exchange) = 0;
 };

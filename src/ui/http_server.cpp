@@ -25,6 +25,7 @@ constexpr uint32_t kHeaderBytesMax = 16 << 10;
 constexpr uint64_t kBodyBytesMax = 1 << 20;
 constexpr size_t kConnectionsMax = 64;
 constexpr seconds kRequestTime(5), kIdleTime(30), kWriteTime(60), kLingerTime(1);
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr auto kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
@@ -42,6 +43,13 @@ void add_fixed_headers(Fields& fields) {
 
 std::string text_of(beast::string_view text) {
     return {text.data(), text.size()};
+}
+
+// Throws HttpRefusal for a request that two programs could read in two ways, and for HTTP/1.0, whose clients take no
+// answer in parts.
+void check_form(const http::request<http::string_body>& request) {
+    if (request.version() != 11) throw HttpRefusal(400, "request", "is not HTTP/1.1");
+    if (request.count(http::field::host) > 1) throw HttpRefusal(400, "Host", "is there twice");
 }
 
 // "from=12&x": no route's values have escapes.
@@ -107,7 +115,9 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
         stream_.socket().close(ignored);
         if (const auto call = std::exchange(when_gone_, {})) call();
     }
-    bool is_answering() const { return is_answering_; }
+    // Closed for another one: first a client that waits for nothing, then a stranger; the user's never.
+    enum class Worth : uint8_t { idle, stranger, user };
+    Worth worth() const { return is_user_ ? Worth::user : is_answering_ ? Worth::stranger : Worth::idle; }
 
     const HttpHead& head() const override { return head_; }
     const std::string& body() const override { return parser_->get().body(); }
@@ -170,7 +180,7 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
             head_ = head_of(parser_->get());
             is_answering_ = true;
             co_await answer(handler, error);
-            is_answering_ = false;
+            is_answering_ = is_user_ = false;
         }
         if (error) {
             const std::optional<HttpReply> reply = reply_to_bad_request(error);
@@ -197,7 +207,10 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
     Task<> answer(HttpHandler& handler, error_code& error) {
         std::optional<HttpReply> refusal;
         try {
-            handler.check(head_);
+            check_form(parser_->get());
+            is_user_ = handler.check(head_);
+            if (beast::iequals(parser_->get()[http::field::expect], "100-continue"))
+                co_await write(asio::buffer(kContinue));
             co_await http::async_read(stream_, buffer_, *parser_, or_error(error));
             if (error) co_return;
             keeps_alive_ = parser_->keep_alive();
@@ -207,8 +220,13 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
             refusal = error_reply(told.status(), told.code(), told.what());
         } catch (const Error& told) {
             refusal = error_reply(500, told.code(), told.what());
+        } catch (const HttpGone&) {
+            when_gone_ = {};  // the handler has ended
+            throw;
         } catch (const std::bad_alloc&) {
             refusal = error_reply(500, ExitCode::no_fit, "memory: the system refuses more");
+        } catch (const std::exception& told) {
+            refusal = error_reply(500, ExitCode::internal, fmt::format("internal: {}", told.what()));
         }
         when_gone_ = {};
         if (!refusal) co_return;
@@ -245,7 +263,8 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
     std::optional<http::request_parser<http::string_body>> parser_;
     HttpHead head_;
     std::function<void()> when_gone_;
-    bool is_first_ = true, is_answering_ = false, has_begun_ = false, has_parts_ = false, keeps_alive_ = false;
+    bool is_first_ = true, is_answering_ = false, is_user_ = false, has_begun_ = false, has_parts_ = false,
+         keeps_alive_ = false;
 };
 
 }  // namespace
@@ -253,16 +272,16 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
 struct HttpServer::State {
     State(asio::io_context& the_context) : context(the_context), acceptor(the_context) {}
 
-    void make_room() {
+    // False if every connection is the user's.
+    bool make_room() {
         std::erase_if(connections, [](const auto& each) { return each.expired(); });
-        if (connections.size() < kConnectionsMax) return;
-        const auto oldest = std::ranges::find_if(connections, [](const std::weak_ptr<Connection>& each) {
-            const auto connection = each.lock();
-            return connection && !connection->is_answering();
-        });
-        const auto closed = oldest == connections.end() ? connections.begin() : oldest;
-        if (const auto connection = closed->lock()) connection->close();
-        connections.erase(closed);
+        if (connections.size() < kConnectionsMax) return true;
+        const auto worth = [](const std::weak_ptr<Connection>& each) { return each.lock()->worth(); };
+        const auto least = std::ranges::min_element(connections, {}, worth);  // the oldest of equals
+        if (worth(*least) == Connection::Worth::user) return false;
+        least->lock()->close();
+        connections.erase(least);
+        return true;
     }
 
     Task<> accept(HttpHandler& handler) {
@@ -275,7 +294,7 @@ struct HttpServer::State {
                 co_await pause(std::chrono::milliseconds(100));
                 continue;
             }
-            make_room();
+            if (!make_room()) continue;
             const auto connection = std::make_shared<Connection>(std::move(socket));
             connections.push_back(connection);
             const auto serve = [connection, &handler]() -> Task<> { co_await connection->run(handler); };

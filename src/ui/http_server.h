@@ -1,7 +1,8 @@
 // http_server.h: HTTP/1.1 on 127.0.0.1, on the thread that runs the context, within limits that hold for any client:
 //
 //   16 KiB of headers (431), 1 MiB of body (413), 5 s to send a request, 30 s between two of one connection,
-//   60 s to take a part of an answer, 64 connections: for another one the oldest that is not being answered is closed
+//   60 s to take a part of an answer, 64 connections: for another one the oldest is closed that waits for nothing, or,
+//   if there is no such one, that has not shown the token
 //
 // A connection costs some KiB until its head has been checked. Boost.Beast reads and writes; nothing else names it.
 #pragma once

@@ -28,11 +28,17 @@ Descriptor open_beneath(int folder, const std::string& path, int flags) {
     return Descriptor(static_cast<int>(syscall(SYS_openat2, folder, path.c_str(), &how, sizeof how)));
 }
 
-// Absolute, without links; empty if there is no such folder.
+// Absolute, without links; empty if there is nothing.
+std::string resolved(const std::string& path) {
+    char* const found = realpath(path.c_str(), nullptr);
+    std::string real = found == nullptr ? "" : found;
+    std::free(found);
+    return real;
+}
+
+// The same of a folder.
 std::string resolved_folder(const std::string& path) {
-    char* const resolved = realpath(path.c_str(), nullptr);
-    std::string folder = resolved == nullptr ? "" : resolved;
-    std::free(resolved);
+    std::string folder = resolved(path);
     struct stat status = {};
     if (folder.empty() || stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return "";
     return folder;
@@ -45,6 +51,7 @@ bool stays_beneath(int folder, std::string_view path) {
         end = std::min(path.find('/', end + 1), path.size());
         const std::string part(path.substr(0, end));
         if (open_beneath(folder, part, O_PATH).is_open()) continue;
+        if (errno == EMFILE || errno == ENFILE) throw MachineError("openat2", part, errno);
         if (errno != ENOENT) return false;
         const std::string rest = "/" + std::string(path) + "/";
         return rest.find("/../") == std::string::npos;
@@ -84,6 +91,11 @@ std::string Root::checked(std::string_view path, std::string_view where) const {
     if (text.front() == '-') throw HttpRefusal(400, where, "\"{}\" begins with a dash", text);
     if (text.front() != '/') {
         if (stays_beneath(at_.number(), text)) return text;
+    } else if (const std::string real = resolved(text); !real.empty()) {
+        if (relative_to(folder_, real)) return text;
+        if (std::ranges::any_of(others_,
+                                [&](const std::string& other) { return relative_to(other, real).has_value(); }))
+            return text;
     } else {
         const std::optional<std::string> inner = relative_to(folder_, text);
         if (inner && stays_beneath(at_.number(), *inner)) return text;

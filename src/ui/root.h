@@ -24,6 +24,8 @@ class Root {
 
     const std::string& folder() const { return folder_; }  // absolute, without links
 
+    const std::vector<std::string>& others() const { return others_; }
+
     // The path as a verb that works in the root's folder takes it. It need not exist; what exists of it must be beneath
     // the root, or, if it is absolute, beneath the root or one of the others. Throws HttpRefusal (400) that names
     // `where`.

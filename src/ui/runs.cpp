@@ -1,5 +1,6 @@
 #include "ui/runs.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -7,6 +8,7 @@ namespace windlass {
 namespace {
 
 constexpr int64_t kPartBytesMax = 1 << 20;
+constexpr std::chrono::milliseconds kSharePause(10);
 
 struct RunFile {
     std::string_view name, file;
@@ -63,21 +65,49 @@ HttpReply taken() {
 }  // namespace
 
 Task<VerbResult> Runs::list() {
-    VerbResult printed = co_await verbs_.result(words_of("runs", "."));
-    const Json json = parse_json(printed.text, "runs", ExitCode::internal);
-    if (const auto runs = json.find("runs"); runs != json.end()) {
-        folders_.clear();
-        for (const Json& run : *runs)
-            if (run.contains("run_id")) folders_.emplace(run.value("run_id", ""), run.value("folder", ""));
+    if (is_listing_) {
+        while (is_listing_) co_await pause(kSharePause);
+        co_return listed_;
     }
-    co_return printed;
+    is_listing_ = true;
+    try {
+        listed_ = co_await verbs_.result(words_of("runs", "."));
+        const Json json = parse_json(listed_.text, "runs", ExitCode::internal);
+        if (const auto runs = json.find("runs"); runs != json.end()) {
+            places_.clear();
+            for (const Json& run : *runs)
+                places_.emplace(run.value("run_id", ""),
+                                Place{run.value("folder", ""), run.value("state", "") == "training"});
+        }
+    } catch (...) {
+        is_listing_ = false;
+        throw;
+    }
+    is_listing_ = false;
+    co_return listed_;
+}
+
+std::string Runs::checked(const std::string& id, const Place& place) const {
+    if (id.empty()) throw HttpRefusal(404, "run", "has no id");
+    return "./" + root_.checked(place.folder, "run");
 }
 
 Task<std::string> Runs::folder_of(std::string id) {
-    if (!folders_.contains(id)) co_await list();
-    const auto found = folders_.find(id);
-    if (found == folders_.end()) throw HttpRefusal(404, "run", "there is no run {} beneath {}", id, root_.folder());
-    co_return root_.checked(found->second, "run");
+    if (!places_.contains(id)) co_await list();
+    const auto [begin, end] = places_.equal_range(id);
+    if (begin == end) throw HttpRefusal(404, "run", "there is no run {} beneath {}", id, root_.folder());
+    const auto trains = std::find_if(begin, end, [](const auto& each) { return each.second.trains; });
+    co_return checked(id, (trains == end ? begin : trains)->second);
+}
+
+Task<std::string> Runs::folder_to_change(std::string id) {
+    co_await list();
+    const std::string folder = co_await folder_of(id);
+    const auto [begin, end] = places_.equal_range(id);
+    const bool trains = std::any_of(begin, end, [](const auto& each) { return each.second.trains; });
+    if (std::distance(begin, end) > 1 && !trains)
+        throw HttpRefusal(409, "run", "{} folders are of run {}: {} and others", std::distance(begin, end), id, folder);
+    co_return folder;
 }
 
 Task<HttpReply> Runs::describe(std::string id) {
@@ -101,7 +131,7 @@ Task<HttpReply> Runs::read(std::string id, std::string_view name, std::string fr
 }
 
 Task<HttpReply> Runs::ask(std::string id, std::string_view what) {
-    const std::string folder = co_await folder_of(std::move(id));
+    const std::string folder = co_await folder_to_change(std::move(id));
     root_.touch(folder + "/" + std::string(what));
     co_return taken();
 }

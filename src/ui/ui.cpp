@@ -1,6 +1,7 @@
 #include "ui/ui.h"
 
 #include <cerrno>
+#include <csignal>
 
 #include "ui/api.h"
 #include "ui/guard.h"
@@ -31,6 +32,7 @@ std::unique_ptr<HttpServer> listen_on(asio::io_context& context, int wanted, int
 }  // namespace
 
 void serve_ui(const UiSettings& settings, const std::function<void(const UiAddress&)>& is_ready) {
+    std::signal(SIGPIPE, SIG_IGN);  // a child that has ended is an answer, not the end of this process
     const Root root(settings.root, settings.others);
     asio::io_context context(1);
     int port = 0;

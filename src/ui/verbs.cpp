@@ -35,16 +35,26 @@ std::string dump(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+constexpr size_t kKeysMax = 500;
+
+void check_length(const std::string& key, size_t bytes) {
+    if (bytes > kWordBytesMax) throw HttpRefusal(400, key, "the value is longer than 100 KiB");
+}
+
 // A value as a word of the command line takes it: texts bare, but one in brackets would be read as a list; what holds
 // names with values as a list of "name=value".
-std::string word_of_value(const Json& value) {
+std::string word_of_value(const std::string& key, const Json& value) {
+    check_length(key, dump(value).size());
     if (value.is_string() && !value.get_ref<const std::string&>().starts_with('[')) return value.get<std::string>();
     if (value.is_string()) return dump(Json::array({value}));
     if (!value.is_object()) return dump(value);
     Json pairs = Json::array();
+    size_t bytes = 0;  // a long name with many values is many long pairs
     for (const auto& [name, each] : value.items())
-        for (const Json& one : each.is_array() ? each : Json::array({each}))
-            pairs.push_back(name + "=" + word_of_value(one));
+        for (const Json& one : each.is_array() ? each : Json::array({each})) {
+            pairs.push_back(name + "=" + (one.is_string() ? one.get<std::string>() : dump(one)));
+            check_length(key, bytes += pairs.back().get_ref<const std::string&>().size());
+        }
     return dump(pairs);
 }
 
@@ -161,22 +171,29 @@ Task<std::string> Verbs::schema_text() {
 
 Task<Words> Verbs::setting_words(const Json& settings) {
     if (!settings.is_object()) throw HttpRefusal(400, "settings", "an object of keys and values was expected");
+    if (settings.size() > kKeysMax)
+        throw HttpRefusal(400, "settings", "{} keys, at most {}", settings.size(), kKeysMax);
     co_await read_schema();
     Words words;
     for (const auto& [key, value] : settings.items()) {
         if (!is_key(key)) throw HttpRefusal(400, "settings", "\"{}\" is no key", key);
         if (keys_of_files_.contains(key)) check_files(root_, value, key);
-        words.push_back(key + "=" + word_of_value(value));
-        if (words.back().size() > kWordBytesMax) throw HttpRefusal(400, key, "the value is longer than 100 KiB");
+        words.push_back(key + "=" + word_of_value(key, value));
     }
     co_return words;
 }
 
-std::shared_ptr<ChildProcess> Verbs::start(const Words& words, bool takes_input) const {
+std::shared_ptr<ChildProcess> Verbs::start(Words words, bool takes_input, bool outlives) const {
+    for (const std::string& word : words) check_length(words[0], word.size());
+    words.push_back("--within=" + root_.folder());
+    for (const std::string& other : root_.others()) words.push_back("--within=" + other);
+    if (!outlives) words.emplace_back("--end-with-parent");
     return std::make_shared<ChildProcess>(context_, words, root_.folder(), takes_input);
 }
 
-Task<VerbResult> Verbs::result(Words words) const {
+Task<VerbResult> Verbs::result(Words words) {
+    if (results_ >= kAnswersMax) throw HttpRefusal(429, "page", "{} verbs are at work; no more are begun", results_);
+    const Turn turn(results_);
     words.emplace_back("--json");
     const std::shared_ptr<ChildProcess> child = start(words);
     const Custody custody(child, false);
@@ -193,16 +210,19 @@ Task<> Verbs::answer(HttpExchange& exchange, Words words, std::string_view last)
         throw HttpRefusal(429, "page", "{} requests are being answered; no more are taken", answers_);
     const Turn turn(answers_);
     words.emplace_back("--json=lines");
-    const std::shared_ptr<ChildProcess> child = start(words);
+    const std::shared_ptr<ChildProcess> child = start(words, false, !last.empty());
     const Custody custody(child, !last.empty());
-    co_await exchange.begin_parts("application/x-ndjson");
     if (last.empty()) exchange.when_gone([child] { child->end(); });
     const TakeEvent take = send_to(exchange);
     co_await pass_events(take, *child, words_of(last));
 }
 
 TakeEvent send_to(HttpExchange& exchange) {
-    return [&exchange](const std::string& line) -> Task<> { co_await exchange.send_part(line + "\n"); };
+    const auto has_begun = std::make_shared<bool>(false);
+    return [&exchange, has_begun](const std::string& line) -> Task<> {
+        if (!std::exchange(*has_begun, true)) co_await exchange.begin_parts("application/x-ndjson");
+        co_await exchange.send_part(line + "\n");
+    };
 }
 
 Task<std::string> pass_events(const TakeEvent& take, ChildProcess& child, Words last) {

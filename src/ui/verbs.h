@@ -49,8 +49,10 @@ class Verbs {
     // What `windlass config schema --json` prints.
     Task<std::string> schema_text();
 
-    std::shared_ptr<ChildProcess> start(const Words& words, bool takes_input = false) const;
-    Task<VerbResult> result(Words words) const;
+    // The verb keeps to the root and the other folders, and ends with this process unless it outlives it.
+    std::shared_ptr<ChildProcess> start(Words words, bool takes_input = false, bool outlives = false) const;
+    // HttpRefusal (429) if too many are at work.
+    Task<VerbResult> result(Words words);
     // Answers with the events of a verb until it ends, or until this event, after which the child continues by itself.
     // The child ends with the client, if no such event is given. HttpRefusal (429) if too many answer so.
     Task<> answer(HttpExchange& exchange, Words words, std::string_view last = "");
@@ -62,7 +64,7 @@ class Verbs {
     const Root& root_;
     std::string schema_text_;
     std::set<std::string, std::less<>> keys_of_files_;
-    int answers_ = 0;
+    int answers_ = 0, results_ = 0;
 };
 
 // Takes an event's line, without its end.
@@ -71,7 +73,7 @@ using TakeEvent = std::function<Task<>(const std::string& line)>;
 // Passes on the events of a child until one of these names, or one that ends every verb; that one is passed on too, and
 // its name is the result. A child that ends without such a word is told of as an error.
 Task<std::string> pass_events(const TakeEvent& take, ChildProcess& child, Words last);
-// Takes events as parts of an answer, one on each line.
+// Takes events as parts of an answer, one on each line; the answer begins with the first.
 TakeEvent send_to(HttpExchange& exchange);
 
 }  // namespace windlass

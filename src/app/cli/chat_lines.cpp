@@ -5,6 +5,7 @@
 #include "base/failure_json.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "session/signals.h"
 
 namespace windlass {
 namespace {
@@ -35,6 +36,8 @@ class LineChat {
             try {
                 take(line);
             } catch (const UserError& error) {
+                out_.tell(kRefused, failure_json(error.code(), error.what()));
+            } catch (const MachineError& error) {  // of a file to save to
                 out_.tell(kRefused, failure_json(error.code(), error.what()));
             }
         }
@@ -116,6 +119,7 @@ class LineChat {
 }  // namespace
 
 void chat_by_lines(Engine& engine, ChatSession& chat, int64_t capacity, VerbOutput& out) {
+    const LateInterruptScope late;
     out.tell(kReady, {{"capacity", capacity}});
     LineChat(engine, chat, out).run();
 }

@@ -27,6 +27,8 @@ CLI::App* add_verb(CLI::App& app, Arguments& args, const char* name) {
     verb->set_help_all_flag("--help-all", "Print this help with all settings")->group("");
     verb->add_flag("--json", args.json, "Print the result, or the error, as JSON; =lines: events, one on each line")
         ->check(one_of("--json", {"true", "false", "lines"}));
+    verb->add_option("--within", args.within)->allow_extra_args(false)->group("");
+    verb->add_flag("--end-with-parent", args.ends_with_parent)->group("");
     verb->add_flag("-q,--quiet", args.quiet, "Print warnings and errors only");
     return verb;
 }

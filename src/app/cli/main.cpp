@@ -1,7 +1,10 @@
 // The command line: the verb that is named. What a verb does is in the file of its name.
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 
 #include "app/cli/flags.h"
@@ -29,6 +32,8 @@ DataArgs::What data_what_of(const std::string& name) {
 
 ExitCode dispatch(const CLI::App& app, Arguments& args, VerbOutput& out, LogFile& log) {
     if (args.quiet) set_log_level(LogLevel::warning);
+    if (args.ends_with_parent) prctl(PR_SET_PDEATHSIG, SIGTERM);
+    keep_within(args.within);
     const CLI::App* verb = app.get_subcommands().front();
     const std::string& name = verb->get_name();
     const std::vector<std::string> words = verb->remaining();

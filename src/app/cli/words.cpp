@@ -15,8 +15,10 @@
 #include "base/status_line.h"
 #include "base/units.h"
 #include "config/adapter_place.h"
+#include "config/config_keys.h"
 #include "config/model_place.h"
 #include "rows/data_files.h"
+#include "ui/root.h"
 
 namespace windlass {
 
@@ -55,14 +57,45 @@ void take_place(const ConfigSources& sources, Download download, Config& config)
 
 }  // namespace
 
+namespace {
+
+std::vector<std::string> kept_within;
+
+// "RUN@3" is a run's folder too.
+void check_name(const Root& root, const std::string& name, std::string_view key) {
+    if (name.empty()) return;
+    root.checked(name, key);
+    if (const size_t at = name.rfind('@'); at != name.npos && at > 0) root.checked(name.substr(0, at), key);
+}
+
+void check_names(const Config& config) {
+    if (kept_within.empty()) return;
+    const Root root(kept_within.front(), {kept_within.begin() + 1, kept_within.end()});
+    for (const ConfigKey& key : config_keys()) {
+        if (!key.names_files) continue;
+        if (const auto* text = std::get_if<std::string Config::*>(&key.field))
+            check_name(root, config.**text, key.name);
+        if (const auto* list = std::get_if<std::vector<std::string> Config::*>(&key.field))
+            for (const std::string& each : config.**list) check_name(root, each, key.name);
+    }
+}
+
+}  // namespace
+
+void keep_within(const std::vector<std::string>& folders) {
+    kept_within = folders;
+}
+
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use, Download download) {
     const ConfigSources sources = read_config_sources(real_files(), words);
     for (const std::string& warning : sources.warnings) log_warning("{}", warning);
     const ReadConfig read = make_config(sources, use, [&](Config& config) { take_place(sources, download, config); });
     for (const std::string& note : read.notes) log_info("note: {}", note);
     Config config = read.config;
+    check_names(config);
     config.train_data = find_data_files(real_files(), config.train_data, RowsUse::train);
     config.eval_data = find_data_files(real_files(), config.eval_data, RowsUse::evaluate);
+    check_names(config);  // files that a folder holds may be links
     return config;
 }
 

@@ -13,6 +13,10 @@ namespace windlass {
 
 class VerbOutput;
 
+// From now on config_from_words refuses settings that name files outside of these folders, whatever they came from: the
+// command line, a run's own file, a preset, an adapter's base. Relative names count from the first one. None: no limit.
+void keep_within(const std::vector<std::string>& folders);
+
 // Reads and checks; notes are logged. `download`: the model is downloaded first if it is not there.
 Config config_from_words(const std::vector<std::string>& words, ConfigUse use, Download download);
 

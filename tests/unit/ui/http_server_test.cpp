@@ -22,9 +22,10 @@ constexpr std::chrono::milliseconds kTick(5);
 // Answers "/echo" with its body, "/parts" in parts until the client leaves or three were taken, "/fail" with an error.
 class Handler : public HttpHandler {
   public:
-    void check(const HttpHead& head) override {
+    bool check(const HttpHead& head) override {
         ++checked;
         if (head.path == "/refused") throw HttpRefusal(401, "token", "is missing");
+        return head.path == "/parts";
     }
     Task<> serve(HttpExchange& exchange) override {
         if (exchange.head().path == "/fail") throw UserError(ExitCode::storage, "disk", "is full");
