@@ -211,6 +211,7 @@ class Connection : public HttpExchange, public std::enable_shared_from_this<Conn
             is_user_ = handler.check(head_);
             if (beast::iequals(parser_->get()[http::field::expect], "100-continue"))
                 co_await write(asio::buffer(kContinue));
+            stream_.expires_after(kRequestTime);
             co_await http::async_read(stream_, buffer_, *parser_, or_error(error));
             if (error) co_return;
             keeps_alive_ = parser_->keep_alive();
