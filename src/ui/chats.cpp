@@ -24,7 +24,7 @@ Words answer_ends() {
     return words_of("answer", "obeyed", "refused");
 }
 
-// Reads until one of these events; empty if the child ends before.
+// Reads until one of the named events; empty if the child ends before.
 Task<std::string> skip_events(ChildProcess& child, Words last) {
     for (;;) {
         const std::optional<std::string> line = co_await child.read_line();

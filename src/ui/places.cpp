@@ -28,7 +28,7 @@ std::string folder_of_file(std::string_view path) {
     return path.find('/') == path.npos ? "." : std::string(path.substr(0, path.rfind('/')));
 }
 
-// In one of these folders, or below it.
+// In one of the folders, or below it.
 bool is_within(const std::vector<std::string>& folders, std::string_view path) {
     return std::ranges::any_of(folders, [&](const std::string& folder) {
         return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';

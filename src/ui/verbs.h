@@ -70,8 +70,8 @@ class Verbs {
 // Takes an event's line, without its end.
 using TakeEvent = std::function<Task<>(const std::string& line)>;
 
-// Passes on the events of a child until one of these names, or one that ends every verb; that one is passed on too, and
-// its name is the result. A child that ends without such a word is told of as an error.
+// Passes on the events of a child until one with a name of `last`, or one that ends every verb; that one is passed on
+// too, and its name is the result. A child that ends without such a word is told of as an error.
 Task<std::string> pass_events(const TakeEvent& take, ChildProcess& child, Words last);
 // Takes events as parts of an answer, one on each line; the answer begins with the first.
 TakeEvent send_to(HttpExchange& exchange);

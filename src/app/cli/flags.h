@@ -15,7 +15,7 @@ namespace windlass {
 struct Arguments {
     bool quiet = false;
     std::string json;  // as result_form_of understands it
-    // Of a verb that the page started: folders outside of which no setting may name a file, and whether it ends with
+    // Of a verb that the page started: the folders in which settings may name files, and whether it ends with
     // the page's process.
     std::vector<std::string> within;
     bool ends_with_parent = false;

@@ -13,7 +13,7 @@ namespace windlass {
 
 class VerbOutput;
 
-// From now on config_from_words refuses settings that name files outside of these folders, whatever they came from: the
+// From now on config_from_words refuses settings that name files outside of the folders, whatever they came from: the
 // command line, a run's own file, a preset, an adapter's base. Relative names count from the first one. None: no limit.
 void keep_within(const std::vector<std::string>& folders);
 
