@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "format/writing_lock.h"
 #include "tensor/tensor.h"
 
 namespace windlass {
@@ -47,8 +46,7 @@ inline constexpr size_t kGgufNameBytesMax = 63;  // of a tensor: ggml keeps 64 w
 
 class GgufWriter {
   public:
-    // UserError(storage) where the target exists, unless `overwrite` and it is a GGUF file, where another writer has
-    // it, and where space lacks.
+    // UserError(storage) where the target exists, unless `overwrite` and it is a GGUF file, and where space lacks.
     GgufWriter(FileSystem& files, const std::string& target, const std::vector<GgufField>& fields,
                std::vector<GgufTensor> tensors, bool overwrite);
     GgufWriter(const GgufWriter&) = delete;
@@ -69,7 +67,6 @@ class GgufWriter {
     std::string target_, temporary_;
     bool overwrite_ = false;
     std::vector<GgufTensor> tensors_;
-    std::optional<FileLock> lock_;  // of the temporary file
     std::unique_ptr<File> file_;
     size_t tensor_ = 0;       // that is written
     int64_t written_ = 0;     // of it

@@ -165,15 +165,15 @@ GgufWriter::GgufWriter(FileSystem& files, const std::string& target, const std::
         throw UserError(ExitCode::storage, target_, "the file takes {}, {} are free", format_bytes(bytes),
                         format_bytes(free))
             .hint("--to on a larger disk, or --type q8_0");
-    lock_.emplace(lock_for_writing(files_, temporary_, target_));
-    file_ = files_.open(temporary_, {.mode = OpenMode::create});  // cuts what a killed writer left
+    files_.remove_tree(temporary_);
+    file_ = files_.open(temporary_, {.mode = OpenMode::create_new});
     file_->preallocate(bytes);
     file_->write_at(std::as_bytes(std::span(header)), 0);
     file_bytes_ = std::ssize(header);
 }
 
 GgufWriter::~GgufWriter() {
-    if (!lock_) return;
+    if (file_ == nullptr) return;
     try {
         file_.reset();
         files_.remove_tree(temporary_);
@@ -214,7 +214,6 @@ void GgufWriter::finish() {
     files_.rename(temporary_, target_);
     files_.sync_folder(parent_folder(target_));
     file_.reset();
-    lock_.reset();
 }
 
 }  // namespace windlass

@@ -13,8 +13,6 @@
 namespace windlass {
 namespace {
 
-constexpr const char* kLockName = ".writer";  // in the temporary folder
-
 void write_file(FileSystem& files, const std::string& path, std::string_view text) {
     const std::unique_ptr<File> file = files.open(path, {.mode = OpenMode::create_new});
     file->write_at(std::as_bytes(std::span(text)), 0);
@@ -97,10 +95,12 @@ ModelFolderWriter::ModelFolderWriter(FileSystem& files, const std::string& targe
     check_target();
     const std::string parent = parent_folder(target_);
     make_durable_folders(files_, parent);
-    take_temporary_folder();
+    temporary_ = target_ + ".tmp-writing";
+    files_.remove_tree(temporary_);
     const int64_t needed = bytes_needed(), free = files_.free_bytes(parent);
     if (needed > free)
         throw UserError(ExitCode::storage, target_, "needs {}, {} are free", format_bytes(needed), format_bytes(free));
+    files_.make_folders(temporary_);
     const std::vector<std::vector<TensorSpec>> shards = by_shard(content_);
     for (size_t i = 0; i < shards.size(); ++i) {
         const std::string path = fmt::format("{}/{}", temporary_, content_.shards.files[i]);
@@ -108,21 +108,6 @@ ModelFolderWriter::ModelFolderWriter(FileSystem& files, const std::string& targe
         for (const TensorSpec& tensor : shards[i]) shard_of_.emplace(tensor.name, static_cast<int>(i));
     }
     WINDLASS_CHECK(shard_of_.size() == content_.tensors.size(), "a tensor is listed twice for {}", target_);
-}
-
-// Empties what a writer that was killed left; of one that lives the lock is held.
-void ModelFolderWriter::take_temporary_folder() {
-    const std::string folder = target_ + ".tmp-writing";
-    files_.make_folders(folder);
-    try {
-        lock_.emplace(lock_for_writing(files_, path_in(folder, kLockName), target_));
-    } catch (const MachineError&) {
-        if (files_.list(folder).empty()) files_.remove_tree(folder);
-        throw;
-    }
-    temporary_ = folder;
-    for (const std::string& name : files_.list(folder))
-        if (name != kLockName) files_.remove_tree(path_in(folder, name));
 }
 
 ModelFolderWriter::~ModelFolderWriter() {
@@ -201,7 +186,6 @@ void ModelFolderWriter::copy_side_files() {
 // renames leaves it whole under that name, until another is in its place. Checked again, because files may have been
 // added since.
 void ModelFolderWriter::publish() {
-    files_.remove_file(path_in(temporary_, kLockName));
     files_.sync_folder(temporary_);
     check_target();
     const std::string aside = target_ + ".tmp-replaced";

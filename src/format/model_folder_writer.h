@@ -1,14 +1,12 @@
 // model_folder_writer.h: writes a Hugging Face model folder so that it appears whole or not at all.
 //
 // Everything goes into "<target>.tmp-writing", is synced, and is renamed at the end. A writer destroyed before
-// finish() removes what it made; what a killed one left is removed by the next writer of the same target. There is one
-// writer of a target at a time.
+// finish() removes what it made; what a killed one left is removed by the next writer of the same target.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +15,6 @@
 #include "base/file.h"
 #include "format/model_folder.h"
 #include "format/safetensors.h"
-#include "format/writing_lock.h"
 
 namespace windlass {
 
@@ -50,8 +47,8 @@ struct ModelFolderContent {
 class ModelFolderWriter {
   public:
     // Checks the target and the free space, then writes the headers. An existing target that is not an empty folder
-    // is UserError(storage), unless `overwrite` and it may be replaced (replaceable_folder.h); so is a target that
-    // another writer has; too little space is UserError(storage) with both numbers.
+    // is UserError(storage), unless `overwrite` and it may be replaced (replaceable_folder.h); too little space is
+    // UserError(storage) with both numbers.
     ModelFolderWriter(FileSystem& files, const std::string& target, ModelFolderContent content, bool overwrite = false);
     ModelFolderWriter(const ModelFolderWriter&) = delete;
     ModelFolderWriter& operator=(const ModelFolderWriter&) = delete;
@@ -66,14 +63,12 @@ class ModelFolderWriter {
     ModelFolderWriter(ModelFolderContent content, FileSystem& files, std::string target);
     int64_t bytes_needed() const;
     void check_target();
-    void take_temporary_folder();
     void copy_side_files();
     void publish();
 
     FileSystem& files_;
     std::string target_;
     std::string temporary_;
-    std::optional<FileLock> lock_;  // of the temporary folder, until that is gone
     bool overwrite_ = false;
     ModelFolderContent content_;
     std::vector<std::unique_ptr<SafetensorsWriter>> shards_;

@@ -100,17 +100,6 @@ TEST(Gguf, AWriterThatDoesNotFinishLeavesWhatWasThere) {
     EXPECT_THAT(real_files().list(folder.path()), ElementsAre("m.gguf"));
 }
 
-TEST(Gguf, AWriterIsAloneAtItsTarget) {
-    const TempFolder folder;
-    {
-        const GgufWriter first(real_files(), folder / "m.gguf", kFields, {{"w", GgufType::f32, {1}}}, true);
-        EXPECT_THAT(gguf_refusal(real_files(), folder / "m.gguf", true), HasSubstr("another process writes it now"));
-        EXPECT_THAT(real_files().list(folder.path()), ElementsAre("m.gguf.tmp-writing")) << "it was left alone";
-    }
-    GgufWriter(real_files(), folder / "m.gguf", kFields, {}, true).finish();
-    EXPECT_THAT(real_files().list(folder.path()), ElementsAre("m.gguf"));
-}
-
 std::string patterned(size_t bytes) {
     std::string text;
     for (size_t i = 0; i < bytes; ++i) text.push_back(static_cast<char>('a' + i % 23));

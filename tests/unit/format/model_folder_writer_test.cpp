@@ -222,25 +222,6 @@ TEST(ModelFolderWriter, LeavesNothingWhenGivenUp) {
     EXPECT_THAT(real_files().list(folder.path()), IsEmpty());
 }
 
-// Two exports at once, each of which would remove what the other has written.
-TEST(ModelFolderWriter, IsAloneAtItsTarget) {
-    const TempFolder folder;
-    write_all(real_files(), folder / "out", two_shards());
-    {
-        ModelFolderWriter first(real_files(), folder / "out", two_shards(), true);
-        for (int again = 0; again < 2; ++again)
-            EXPECT_THAT(message_of<UserError>([&] { write_all(real_files(), folder / "out", two_shards(), true); }),
-                        HasSubstr("another process writes it now"));
-        first.write("b", 0, bytes_of("bbbbBBBB"));
-        first.write("a", 0, bytes_of("aaaaaaaa"));
-        first.finish();
-        write_all(real_files(), folder / "out", two_shards(), true);  // it is done, though it lives
-    }
-    expect_whole(real_files(), folder / "out");
-    EXPECT_THAT(real_files().list(folder.path()), ElementsAre("out"));
-    EXPECT_THAT(real_files().list(folder / "out"), testing::Not(testing::Contains(".writer")));
-}
-
 TEST(ModelFolderWriter, ChecksTheFreeSpaceBeforehand) {
     FaultFiles files("/disk");
     files.set_capacity(300);
