@@ -15,7 +15,8 @@ namespace windlass {
 using SuggestedValues = std::function<std::vector<std::string>(std::string_view key)>;
 
 // Draft 2020-12. It accepts nothing but what the program reads, in one spelling of each value: true, not yes, and no
-// number in quotes. Keys have three more words, which editors ignore: group, aliases, verbs (those that read it).
+// number in quotes. Keys have more words, which editors ignore: group, aliases, verbs (those that read it), and
+// the format "path" where names of files are among the values.
 Json config_schema(const SuggestedValues& suggested);
 
 // A key's value as the schema types it.

@@ -209,14 +209,18 @@ Task<> Api::export_run(HttpExchange& exchange, Parts parts) {
     const Json body = body_of(exchange);
     std::string source = co_await runs_.folder_to_change(parts[0]);
     if (const double step = number_member(body, "step", -1); step >= 0) source += fmt::format(":{:.0f}", step);
-    Words words = words_of("export", source, "--to", root_.checked(text_member(body, "to"), "to"));
+    const std::string to = root_.checked(text_member(body, "to"), "to");
+    Words words = words_of("export", source, "--to", to);
     for (const char* key : kExportWords) {
         const std::string word = plain_word(body, key);
         if (!word.empty()) add(words, std::string("--") + key, word);
     }
     if (flag_member(body, "merged")) add(words, "--merged", "base");
     if (flag_member(body, "overwrite")) add(words, "--overwrite");
-    co_await verbs_.answer(exchange, std::move(words));
+    // Two writers of one target would remove each other's files.
+    std::erase_if(exports_, [](const auto& each) { return !each.second || !each.second->is_running(); });
+    if (exports_.contains(to)) throw HttpRefusal(409, "to", "{} is being written", to);
+    co_await verbs_.answer(exchange, std::move(words), "", &exports_[to]);
 }
 
 // The settings of a request's body, as words of a verb.

@@ -1,6 +1,7 @@
 // api.h: the routes of the page (docs/dev/page.md).
 #pragma once
 
+#include <map>
 #include <span>
 
 #include "ui/chats.h"
@@ -57,6 +58,7 @@ class Api : public HttpHandler {
     Runs runs_;
     Chats chats_;
     Completions completions_;
+    std::map<std::string, std::shared_ptr<ChildProcess>> exports_;  // by target, while it is written
 };
 
 }  // namespace windlass

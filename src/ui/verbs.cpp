@@ -205,13 +205,15 @@ Task<VerbResult> Verbs::result(Words words) {
     co_return VerbResult{status, std::move(*text)};
 }
 
-Task<> Verbs::answer(HttpExchange& exchange, Words words, std::string_view last) {
+Task<> Verbs::answer(HttpExchange& exchange, Words words, std::string_view last,
+                     std::shared_ptr<ChildProcess>* started) {
     if (answers_ >= kAnswersMax)
         throw HttpRefusal(429, "page", "{} requests are being answered; no more are taken", answers_);
     const Turn turn(answers_);
     words.emplace_back("--json=lines");
     const std::shared_ptr<ChildProcess> child = start(words, false, !last.empty());
     const Custody custody(child, !last.empty());
+    if (started != nullptr) *started = child;
     if (last.empty()) exchange.when_gone([child] { child->end(); });
     const TakeEvent take = send_to(exchange);
     co_await pass_events(take, *child, words_of(last));

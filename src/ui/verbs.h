@@ -55,7 +55,9 @@ class Verbs {
     Task<VerbResult> result(Words words);
     // Answers with the events of a verb until it ends, or until this event, after which the child continues by itself.
     // The child ends with the client, if no such event is given. HttpRefusal (429) if too many answer so.
-    Task<> answer(HttpExchange& exchange, Words words, std::string_view last = "");
+    // `started`: is set to the child.
+    Task<> answer(HttpExchange& exchange, Words words, std::string_view last = "",
+                  std::shared_ptr<ChildProcess>* started = nullptr);
 
   private:
     Task<> read_schema();

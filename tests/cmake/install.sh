@@ -17,7 +17,7 @@ cd "$work/local"
 found=$(find . -type f ! -path './share/doc/windlass/*' ! -path './share/man/man1/windlass-*.1.gz' | sort | tr '\n' ' ')
 [ "$found" = "./bin/windlass ./share/bash-completion/completions/windlass ./share/fish/vendor_completions.d/windlass.fish \
 ./share/man/man1/windlass.1.gz ./share/zsh/site-functions/_windlass " ] || fail "outside of share/doc/windlass: $found"
-bin/windlass help | sed '1,/^Verbs:/d; /^$/,$d' | awk '{ print $1 }' >"$work/verbs"
+bin/windlass help | sed '1,/^Verbs:/d; /^$/,$d' | awk '/^  [a-z]/ { print $1 }' >"$work/verbs"
 [ "$(wc -l <"$work/verbs")" -ge 12 ] || fail "windlass help has $(wc -l <"$work/verbs") verbs"
 while read -r verb; do
     gzip -dc "share/man/man1/windlass-$verb.1.gz" | grep -qi "^\.TH \"windlass.*$verb\"" || fail "there is no man page of $verb"

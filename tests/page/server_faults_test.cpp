@@ -158,6 +158,30 @@ TEST_F(ServerFaults, ARunOfWhichThereIsACopyIsNotChanged) {
     EXPECT_FALSE(fs::exists(sandbox_ / "a-copy/stop"));
 }
 
+TEST_F(ServerFaults, ATargetHasOneExportAtATime) {
+    cli::must_succeed(sandbox_.train(sandbox_.training()));
+    const std::string id = ui_.get_json("/api/runs").at("runs")[0].at("run_id");
+    const std::string bytes =
+        ui_.request("POST", fmt::format("/api/runs/{}/export", id), R"({"to": "exported", "overwrite": true})").bytes();
+    std::vector<Connection> asking;
+    for (int i = 0; i < 4; ++i) {
+        asking.emplace_back(ui_.port());
+        asking.back().send(bytes);
+    }
+    int done = 0, refused = 0;
+    for (Connection& each : asking) {
+        const std::optional<Answer> answer = each.read();
+        ASSERT_TRUE(answer);
+        if (answer->status == 409)
+            ++refused;
+        else
+            done += events_of(*answer).back().at("event") == "done";
+    }
+    EXPECT_GE(refused, 1);
+    EXPECT_EQ(done + refused, 4);
+    EXPECT_TRUE(fs::exists(sandbox_ / "exported/model.safetensors"));
+}
+
 // Strangers that take none of what they asked for, and then many more of them.
 TEST_F(ServerFaults, StrangersEndNoAnswerOfTheUser) {
     fs::copy(source_dir() + "/examples/plans/Llama-3.2-1B", sandbox_ / "1b", fs::copy_options::recursive);

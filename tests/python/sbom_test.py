@@ -16,6 +16,8 @@ SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 LICENCES = {
     "fmt": "MIT",
     "nlohmann-json": "MIT",
+    "Boost": "BSL-1.0",
+    "Chart.js": "MIT",
     "yaml-cpp": "MIT",
     "CLI11": "BSD-3-Clause",
     "Random123": "BSD-3-Clause",

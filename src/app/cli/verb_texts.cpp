@@ -54,7 +54,7 @@ constexpr VerbText kVerbTexts[] = {
      .examples = "  windlass runs\n"
                  "  windlass runs runs --json\n"},
     {.verb = "ui",
-     .sentence = "Shows runs, plans and models on a page in a browser, on this machine alone.",
+     .sentence = "Shows runs, plans and models on a page in the browser.",
      .usage = "[flags]",
      .more =
          "It prints the page's address, whose last part is a token: anyone who has it can start runs as you. Ctrl-C "
