@@ -68,7 +68,8 @@ bool accepts_word(const Json& root, const std::string& word, const Json& rule, c
     if (word == "type" && rule.is_array())
         return std::any_of(rule.begin(), rule.end(), [&](const Json& type) { return has_type(value, type); });
     if (word == "type") return has_type(value, rule);
-    static const std::set<std::string> kRemarks = {"description", "default", "examples", "format", "group", "aliases", "verbs"};
+    static const std::set<std::string> kRemarks = {"description", "default", "examples", "format",
+                                                   "group",       "aliases", "verbs"};
     EXPECT_TRUE(kRemarks.contains(word)) << word;
     return true;
 }
