@@ -22,7 +22,7 @@ struct TraceTask {
     double start_s = 0, seconds = 0;
     std::string name;
 };
-// The longest ones, at most so many, in the order of the schedule. `spans` are parallel to its tasks.
+// The longest ones, at most `count`, in the order of the schedule. `spans` are parallel to its tasks.
 std::vector<TraceTask> longest_tasks(const ModelSpec& model, const ScheduleSet& set, const Schedule& schedule,
                                      std::span<const TaskSpan> spans, size_t count);
 

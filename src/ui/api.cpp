@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
+#include "ui/json_line.h"
 #include "ui/page_files.h"
 #include "ui/places.h"
 
@@ -43,11 +45,11 @@ std::string chat_line_of(const Json& body) {
         throw HttpRefusal(400, "command", "\"{}\" is not one of: {}", command, fmt::join(kCommands, ", "));
     Json line = {{"content", text_member(body, "content")}};
     if (!command.empty()) line["command"] = command;
-    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_line(line);
 }
 
 HttpReply reply_with(const Json& json) {
-    return {.body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
+    return {.body = json_line(json) + "\n"};
 }
 
 HttpReply reply_with(VerbResult result) {
@@ -218,9 +220,10 @@ Task<> Api::export_run(HttpExchange& exchange, Parts parts) {
     if (flag_member(body, "merged")) add(words, "--merged", "base");
     if (flag_member(body, "overwrite")) add(words, "--overwrite");
     // Two writers of one target would remove each other's files.
+    const std::string target = (std::filesystem::path(root_.folder()) / to / "").lexically_normal();
     std::erase_if(exports_, [](const auto& each) { return !each.second || !each.second->is_running(); });
-    if (exports_.contains(to)) throw HttpRefusal(409, "to", "{} is being written", to);
-    co_await verbs_.answer(exchange, std::move(words), "", &exports_[to]);
+    if (exports_.contains(target)) throw HttpRefusal(409, "to", "{} is being written", to);
+    co_await verbs_.answer(exchange, std::move(words), "", &exports_[target]);
 }
 
 // The settings of a request's body, as words of a verb.

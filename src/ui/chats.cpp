@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ui/guard.h"
+#include "ui/json_line.h"
 
 namespace windlass {
 namespace {
@@ -12,12 +13,12 @@ constexpr std::chrono::minutes kChatIdleTime(15);
 
 std::string chat_line(const std::string& id) {
     const Json line = {{"event", "chat"}, {"id", id}};
-    return line.dump();
+    return json_line(line);
 }
 
 std::string system_line(const std::string& text) {
     const Json line = {{"command", "system"}, {"content", text}};
-    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_line(line);
 }
 
 Words answer_ends() {

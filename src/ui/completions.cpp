@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "ui/guard.h"
+#include "ui/json_line.h"
 
 namespace windlass {
 namespace {
@@ -31,7 +32,7 @@ std::string line_of_request(const Json& request) {
     copy_member(request, "seed", line, "seed");
     copy_member(request, "stop", line, "stops");
     if (line.contains("stops") && line["stops"].is_string()) line["stops"] = Json::array({line["stops"]});
-    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json_line(line);
 }
 
 // The frame of one answer, whose parts have the same id.
@@ -46,7 +47,7 @@ class AnswerForm {
                                         {"message", {{"role", "assistant"}, {"content", answer.value("content", "")}}},
                                         {"finish_reason", reason(answer)}}});
         json["usage"] = {{"prompt_tokens", prompt}, {"completion_tokens", written}, {"total_tokens", prompt + written}};
-        return dump(json) + "\n";
+        return json_line(json) + "\n";
     }
     std::string part(const std::string& text) const { return chunk({{"content", text}}, Json()); }
     std::string end(const Json& answer) const {
@@ -54,7 +55,6 @@ class AnswerForm {
     }
 
   private:
-    static std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
     static std::string reason(const Json& answer) {
         return answer.value("ended_by", "") == "length" ? "length" : "stop";
     }
@@ -64,7 +64,7 @@ class AnswerForm {
     std::string chunk(const Json& delta, const Json& reason) const {
         Json json = frame("chat.completion.chunk");
         json["choices"] = Json::array({{{"index", 0}, {"delta", delta}, {"finish_reason", reason}}});
-        return "data: " + dump(json) + "\n\n";
+        return "data: " + json_line(json) + "\n\n";
     }
 
     const std::string id_, model_;

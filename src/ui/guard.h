@@ -1,5 +1,5 @@
-// guard.h: who may ask. The page is open to whoever holds the token, which only its address has: not to other users of
-// this machine, nor to other pages of the same browser.
+// guard.h: who may ask. The page is open to any client that has the token, which is in its address alone: not to other
+// users of this machine, nor to other pages of the same browser.
 #pragma once
 
 #include <cstdint>

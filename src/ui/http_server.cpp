@@ -11,6 +11,7 @@
 
 #include "base/failure_json.h"
 #include "base/json.h"
+#include "ui/json_line.h"
 
 namespace windlass {
 namespace {
@@ -81,7 +82,7 @@ HttpHead head_of(const http::request_header<>& request) {
 HttpReply error_reply(int status, ExitCode code, const std::string& message) {
     Json body = {{"error", failure_json(code, message)}};
     body["error"]["message"] = message;  // for clients of OpenAI's interface
-    return {.status = status, .body = body.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
+    return {.status = status, .body = json_line(body) + "\n"};
 }
 
 // Nothing: a client that left, or said nothing in time.

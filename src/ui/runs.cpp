@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "ui/json_line.h"
+
 namespace windlass {
 namespace {
 
@@ -48,7 +50,7 @@ std::string description(const std::string& printed, PartOfFile yaml) {
     status.erase("settings");
     const Json body = {
         {"status", std::move(status)}, {"settings", std::move(settings)}, {"yaml", std::move(yaml.bytes)}};
-    return body.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json_line(body) + "\n";
 }
 
 HttpReply part_reply(const RunFile& file, PartOfFile part) {
@@ -65,11 +67,11 @@ HttpReply taken() {
 }  // namespace
 
 Task<VerbResult> Runs::list() {
-    if (is_listing_) {
-        while (is_listing_) co_await pause(kSharePause);
-        co_return listed_;
-    }
+    const bool shares = is_listing_;
+    while (is_listing_) co_await pause(kSharePause);
+    if (shares && !listed_.text.empty()) co_return listed_;  // else that one failed
     is_listing_ = true;
+    listed_ = {};
     try {
         listed_ = co_await verbs_.result(words_of("runs", "."));
         const Json json = parse_json(listed_.text, "runs", ExitCode::internal);

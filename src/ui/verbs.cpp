@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/failure_json.h"
+#include "ui/json_line.h"
 
 namespace windlass {
 namespace {
@@ -31,10 +32,6 @@ void check_files(const Root& root, const Json& value, const std::string& key) {
         }
 }
 
-std::string dump(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 constexpr size_t kKeysMax = 500;
 
 void check_length(const std::string& key, size_t bytes) {
@@ -44,18 +41,18 @@ void check_length(const std::string& key, size_t bytes) {
 // A value as a word of the command line takes it: texts bare, but one in brackets would be read as a list; what holds
 // names with values as a list of "name=value".
 std::string word_of_value(const std::string& key, const Json& value) {
-    check_length(key, dump(value).size());
+    check_length(key, json_line(value).size());
     if (value.is_string() && !value.get_ref<const std::string&>().starts_with('[')) return value.get<std::string>();
-    if (value.is_string()) return dump(Json::array({value}));
-    if (!value.is_object()) return dump(value);
+    if (value.is_string()) return json_line(Json::array({value}));
+    if (!value.is_object()) return json_line(value);
     Json pairs = Json::array();
     size_t bytes = 0;  // a long name with many values is many long pairs
     for (const auto& [name, each] : value.items())
         for (const Json& one : each.is_array() ? each : Json::array({each})) {
-            pairs.push_back(name + "=" + (one.is_string() ? one.get<std::string>() : dump(one)));
+            pairs.push_back(name + "=" + (one.is_string() ? one.get<std::string>() : json_line(one)));
             check_length(key, bytes += pairs.back().get_ref<const std::string&>().size());
         }
-    return dump(pairs);
+    return json_line(pairs);
 }
 
 // The status of an answer whose verb failed: the request's fault, the model's or the rows', or the machine's.
@@ -102,7 +99,7 @@ std::string silent_end_line() {
     line.update(failure_json(ExitCode::internal,
                              "windlass: the process ended without a word. Try: the same command in a "
                              "terminal, which shows its messages"));
-    return dump(line);
+    return json_line(line);
 }
 
 template <typename Is>

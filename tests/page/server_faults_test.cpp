@@ -161,24 +161,31 @@ TEST_F(ServerFaults, ARunOfWhichThereIsACopyIsNotChanged) {
 TEST_F(ServerFaults, ATargetHasOneExportAtATime) {
     cli::must_succeed(sandbox_.train(sandbox_.training()));
     const std::string id = ui_.get_json("/api/runs").at("runs")[0].at("run_id");
-    const std::string bytes =
-        ui_.request("POST", fmt::format("/api/runs/{}/export", id), R"({"to": "exported", "overwrite": true})").bytes();
-    std::vector<Connection> asking;
-    for (int i = 0; i < 4; ++i) {
-        asking.emplace_back(ui_.port());
-        asking.back().send(bytes);
+    const auto bytes_to = [&](const std::string& to) {  // the same folder, however it is spelt
+        const Json body = {{"to", to}, {"overwrite", true}};
+        return ui_.request("POST", fmt::format("/api/runs/{}/export", id), body.dump()).bytes();
+    };
+    for (const std::string& other :
+         {std::string("./exported/"), std::string("out/../exported"), sandbox_ / "exported"}) {
+        SCOPED_TRACE(other);
+        bool is_refused = false;
+        for (int again = 0; again < 5 && !is_refused; ++again) {  // on a busy machine the first may be done before
+            Connection first(ui_.port()), second(ui_.port());
+            first.send(bytes_to("exported"));
+            second.send(bytes_to(other));
+            int done = 0;
+            for (Connection* each : {&first, &second}) {
+                const std::optional<Answer> answer = each->read();
+                ASSERT_TRUE(answer);
+                if (answer->status == 409)
+                    is_refused = true;
+                else
+                    done += events_of(*answer).back().at("event") == "done";
+            }
+            EXPECT_EQ(done, is_refused ? 1 : 2);
+        }
+        EXPECT_TRUE(is_refused);
     }
-    int done = 0, refused = 0;
-    for (Connection& each : asking) {
-        const std::optional<Answer> answer = each.read();
-        ASSERT_TRUE(answer);
-        if (answer->status == 409)
-            ++refused;
-        else
-            done += events_of(*answer).back().at("event") == "done";
-    }
-    EXPECT_GE(refused, 1);
-    EXPECT_EQ(done + refused, 4);
     EXPECT_TRUE(fs::exists(sandbox_ / "exported/model.safetensors"));
 }
 
